@@ -1,0 +1,2 @@
+//! Automation, run as `cargo ci <task>`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Facts about the host and knobs on it.

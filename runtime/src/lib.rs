@@ -1,0 +1,1 @@
+//! A thread-per-core completion runtime.
