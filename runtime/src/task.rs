@@ -49,7 +49,9 @@ impl<T> Task<T> {
     /// Whether it has ended, by itself or otherwise.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.as_ref().is_none_or(async_task::FallibleTask::is_finished)
+        self.0
+            .as_ref()
+            .is_none_or(async_task::FallibleTask::is_finished)
     }
 }
 
@@ -148,7 +150,10 @@ pin_project! {
 
 impl<F> Tracked<F> {
     pub(crate) fn new(future: F, core: Rc<Core>, key: usize) -> Self {
-        Self { future, live: Live { core, key } }
+        Self {
+            future,
+            live: Live { core, key },
+        }
     }
 }
 

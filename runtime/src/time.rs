@@ -28,12 +28,20 @@ pub fn now() -> Instant {
 pub fn sleep(duration: Duration) -> Sleep {
     let core = context::current();
     let deadline = core.now().checked_add(duration);
-    Sleep { core, deadline, key: None }
+    Sleep {
+        core,
+        deadline,
+        key: None,
+    }
 }
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { core: context::current(), deadline: Some(deadline), key: None }
+    Sleep {
+        core: context::current(),
+        deadline: Some(deadline),
+        key: None,
+    }
 }
 
 /// The future of [`sleep`].
@@ -89,7 +97,9 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,7 +109,10 @@ impl fmt::Debug for Sleep {
 /// # Errors
 /// [`Elapsed`] when the time was over first.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep(duration) }
+    Timeout {
+        future,
+        sleep: sleep(duration),
+    }
 }
 
 pin_project! {

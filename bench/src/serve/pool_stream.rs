@@ -34,7 +34,8 @@ fn size_index(bytes: usize) -> Option<usize> {
 }
 
 fn take(class: Class) -> Vec<u8> {
-    let kept = size_index(class.bytes()).and_then(|index| FREE.with_borrow_mut(|free| free[index].pop()));
+    let kept =
+        size_index(class.bytes()).and_then(|index| FREE.with_borrow_mut(|free| free[index].pop()));
     kept.unwrap_or_else(|| vec![0; class.bytes()])
 }
 
@@ -60,7 +61,13 @@ pub(crate) struct PoolStream {
 impl PoolStream {
     pub(crate) fn new(stream: TcpStream) -> Self {
         let (read, write) = stream.into_split();
-        Self { recv: PoolRecv { half: read, class: Class::SMALLEST }, send: PoolSend { half: write } }
+        Self {
+            recv: PoolRecv {
+                half: read,
+                class: Class::SMALLEST,
+            },
+            send: PoolSend { half: write },
+        }
     }
 }
 

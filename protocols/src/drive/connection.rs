@@ -28,7 +28,13 @@ pub enum Turned {
 impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// A connection on which nothing has happened yet.
     pub fn new(stream: S, machine: M) -> Self {
-        Self { stream, machine, input: Input::default(), out: Vec::new(), spent: 0 }
+        Self {
+            stream,
+            machine,
+            input: Input::default(),
+            out: Vec::new(),
+            spent: 0,
+        }
     }
 
     /// The machine.
@@ -55,7 +61,10 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
-        let value = self.machine.send(host.now(), &mut self.out, f).map_err(DriveError::Protocol)?;
+        let value = self
+            .machine
+            .send(host.now(), &mut self.out, f)
+            .map_err(DriveError::Protocol)?;
         self.flush().await?;
         Ok(value)
     }
@@ -117,7 +126,9 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     }
 
     async fn end_of_input(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
-        let step = self.machine.end_of_input(host.now(), self.input.unread(), &mut self.out);
+        let step = self
+            .machine
+            .end_of_input(host.now(), self.input.unread(), &mut self.out);
         self.conclude(step).await?;
         Ok(Turned::Closed)
     }
@@ -133,14 +144,20 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         }
     }
 
-    fn show(&mut self, host: &impl Host, app: &mut impl App<M>) -> Result<Next, DriveError<M::Error>> {
+    fn show(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+    ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
         let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
         if out.capacity() == 0 {
             // Answers are often as long as what they answer.
             out.reserve(self.input.unread().min(TURN_OUTPUT_BYTES));
         }
-        self.input.show(|bytes| machine.handle(now, bytes, app, out)).map_err(DriveError::Protocol)
+        self.input
+            .show(|bytes| machine.handle(now, bytes, app, out))
+            .map_err(DriveError::Protocol)
     }
 
     /// Sends what the machine has put out, and gives the buffer back unless it is small.
