@@ -160,6 +160,18 @@ mod tests {
     }
 
     #[test]
+    fn the_document_names_the_same_places() {
+        let document = include_str!("../../../ARCHITECTURE.md");
+        for place in UNSAFE_PLACES.iter().chain(PLATFORM_PLACES) {
+            let name = place.trim_end_matches('/').trim_end_matches(".rs");
+            assert!(
+                document.contains(&format!("`{name}")),
+                "ARCHITECTURE.md does not name {place}"
+            );
+        }
+    }
+
+    #[test]
     fn the_word_unsafe_alone_is_no_breach() {
         let text = "#![forbid(unsafe_code)]\n// unsafe\n/* unsafe */\nconst A: &str = \"unsafe\"; const B: &str = r#\"unsafe\"#;\n";
         assert_eq!(check(unsafe_place, "bench/src/a.rs", text), [""; 0]);
