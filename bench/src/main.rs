@@ -1,8 +1,6 @@
 //! The benchmark.
-#![cfg_attr(not(test), expect(dead_code, reason = "reports are not here yet"))]
 
 mod cmd;
-#[cfg_attr(test, expect(dead_code, reason = "serve is not here yet"))]
 #[expect(unreachable_pub, reason = "written as an interface")]
 mod contract;
 mod load;

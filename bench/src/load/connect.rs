@@ -17,8 +17,11 @@ use std::{
 /// Connections in the making at the same time.
 const AT_ONCE: usize = 256;
 
-/// Clients that share a source address. Linux gives one address 28,231 ephemeral ports.
-const CLIENTS_PER_ADDRESS: usize = 20_000;
+/// Clients that share a source address. Linux gives one address 28,231 ephemeral ports by default and looks for a free one ever
+/// longer the fewer there are: 20,000 clients on one address took 20 s. So beyond this number each client has an address and a port
+/// of its own, the ports from [`FIRST_PORT`], below the ephemeral ones.
+const CLIENTS_PER_ADDRESS: usize = 8_000;
+const FIRST_PORT: u16 = 20_000;
 
 /// Connects all clients of `plan`, each registered as readable under its number. One that cannot be made is `None` and counted.
 ///
@@ -136,8 +139,8 @@ fn start(to: SocketAddr, client: usize, clients: usize, poll: &Poll) -> io::Resu
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
-    if let Some(source) = source(to, client, clients) {
-        socket.bind(&SocketAddr::new(source, 0).into())?;
+    if let Some(source) = source(to, client, clients, std::process::id()) {
+        bind(&socket, source)?;
     }
     let begun = socket.connect(&to.into());
     let mut stream = TcpStream::from_std(socket.into());
@@ -152,14 +155,31 @@ fn start(to: SocketAddr, client: usize, clients: usize, poll: &Poll) -> io::Resu
     Ok(stream)
 }
 
-/// The source address of a client where one address has too few ports; `None` lets the system choose.
-fn source(to: SocketAddr, client: usize, clients: usize) -> Option<IpAddr> {
+/// Binds to a source, if the machine has its address: macOS answers to 127.0.0.1 alone, and then the system chooses.
+fn bind(socket: &Socket, source: SocketAddr) -> io::Result<()> {
+    let any_port = SocketAddr::new(source.ip(), 0);
+    let bound = match socket.bind(&source.into()) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => socket.bind(&any_port.into()),
+        result => result,
+    };
+    match bound {
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Ok(()),
+        result => result,
+    }
+}
+
+/// The source of a client where one address has too few ports; `None` lets the system choose. Each process takes addresses of its
+/// own: the ports of the run before are in TIME_WAIT for a minute.
+fn source(to: SocketAddr, client: usize, clients: usize, process: u32) -> Option<SocketAddr> {
     let loopback = matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback());
     if !loopback || clients <= CLIENTS_PER_ADDRESS {
         return None;
     }
+    let [low, high, ..] = process.to_le_bytes();
     let host = u8::try_from(1 + client / CLIENTS_PER_ADDRESS).expect("at most 60,000 clients");
-    Some(Ipv4Addr::new(127, 0, 0, host).into())
+    let port = u16::try_from(client % CLIENTS_PER_ADDRESS).expect("fewer clients than ports");
+    let address = Ipv4Addr::new(127, high, low, host);
+    Some(SocketAddr::new(address.into(), FIRST_PORT + port))
 }
 
 /// The system goes on connecting.
@@ -176,5 +196,31 @@ fn is_made(stream: &TcpStream) -> io::Result<bool> {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source_of(to: &str, client: usize, clients: usize) -> Option<String> {
+        let to = to.parse().expect("an address");
+        source(to, client, clients, 0x0203).map(|address| address.to_string())
+    }
+
+    #[test]
+    fn many_clients_on_ipv4_loopback_share_several_addresses() {
+        assert_eq!(source_of("127.0.0.1:1", 7_999, 8_000), None);
+        let of = |client| source_of("127.0.0.1:1", client, 60_000).expect("a source");
+        assert_eq!(of(0), "127.2.3.1:20000");
+        assert_eq!(of(7_999), "127.2.3.1:27999");
+        assert_eq!(of(8_000), "127.2.3.2:20000");
+        assert_eq!(of(59_999), "127.2.3.8:23999");
+    }
+
+    #[test]
+    fn elsewhere_the_system_chooses() {
+        assert_eq!(source_of("192.0.2.1:1", 59_999, 60_000), None);
+        assert_eq!(source_of("[::1]:1", 59_999, 60_000), None);
     }
 }
