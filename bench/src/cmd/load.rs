@@ -294,9 +294,13 @@ mod tests {
     }
 
     fn parse(flags: &str) -> Result<Plan, clap::Error> {
-        let words = "load --protocol tcp --connect 127.0.0.1:9"
-            .split(' ')
-            .chain(flags.split_whitespace());
+        let nobody = if flags.contains("--connect ") {
+            ""
+        } else {
+            "--connect 127.0.0.1:9"
+        };
+        let words = ["load --protocol tcp", nobody, flags];
+        let words = words.iter().flat_map(|words| words.split_whitespace());
         Line::try_parse_from(words).map(|line| line.args.plan())
     }
 
@@ -378,5 +382,19 @@ mod tests {
             refusal.err().map(|refusal| refusal.exit_code),
             Some(REFUSED)
         );
+    }
+
+    #[test]
+    fn a_failed_run_still_writes_one_object_and_is_not_a_success() {
+        let name = format!("bench-load-{}.json", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let plan = parse("--messages 1 --connect-timeout 1s");
+        let output = Output::open(Some(&path));
+        let told = output.and_then(|output| measure(&plan.expect("right flags"), output));
+        let text = std::fs::read_to_string(&path).expect("the report");
+        std::fs::remove_file(&path).expect("it was there");
+        assert_eq!(told, Ok(false));
+        let report: LoadReport = serde_json::from_str(text.trim_end()).expect("one object");
+        assert!(!report.ok && report.counters.connect_errors == 1);
     }
 }

@@ -1,17 +1,18 @@
 //! One connection: its socket, the beginning of a message that came in part, the requests the system has not taken yet.
 //!
 //! Input is read into a buffer that all connections share; only a message that is not there whole is kept, in `partial`, and the
-//! next read completes it in place. Output goes to the socket at once; only what the system does not take is kept, in `pending`, until the
-//! socket is writable. Both are bounded by the window: one message, and the requests outstanding.
+//! next read completes it in place. Output goes to the socket at once; only what the system does not take is kept, in `pending`,
+//! until the socket is writable. Both are bounded by the window: one message, and the requests outstanding.
 
 use super::{
+    backlog::Backlog,
     clock::Clock,
     exchange::{Exchange, Sequence, Traffic},
     fault::Wrong,
     wire::Wire,
 };
 use mio::{Interest, Registry, Token, net::TcpStream};
-use shardloop_protocols::Next;
+use shardloop_protocols::{Next, Step};
 use std::{
     io::{self, IoSliceMut, Read, Write},
     mem,
@@ -59,7 +60,7 @@ pub(crate) struct Connection {
     sequence: Sequence,
     partial: Vec<u8>,
     partial_bytes: usize,
-    pending: Vec<u8>,
+    pending: Backlog,
     /// Asked for once, when the system first took less than it was given.
     watches_writable: bool,
     /// The system announced an end or an error: read until it shows itself.
@@ -106,7 +107,7 @@ impl Connection {
             sequence,
             partial: Vec::new(),
             partial_bytes: 0,
-            pending: Vec::new(),
+            pending: Backlog::default(),
             watches_writable: false,
             ending: false,
             refuses: false,
@@ -239,28 +240,9 @@ impl Connection {
         received_ns: u64,
         station: &mut Station<'_, M>,
     ) -> Result<usize, Wrong> {
-        let now = station.clock.instant(received_ns);
         let mut consumed = 0;
         loop {
-            let mut exchange = Exchange {
-                sequence: &mut self.sequence,
-                traffic: station.traffic,
-                received_ns,
-                wrong: None,
-            };
-            let step = station
-                .machine
-                .handle(
-                    now,
-                    &mut input[consumed..],
-                    &mut exchange,
-                    &mut station.buffers.turn,
-                )
-                .map_err(M::wrong);
-            if let Some(wrong) = exchange.wrong {
-                return Err(wrong);
-            }
-            let step = step?;
+            let step = self.handle_turn(&mut input[consumed..], received_ns, station)?;
             consumed += step.consumed;
             station.buffers.drain_turn();
             if station.buffers.batch.len() >= WRITE_BYTES {
@@ -269,6 +251,28 @@ impl Connection {
             if step.next != Next::Again {
                 return Ok(consumed);
             }
+        }
+    }
+
+    /// One call of the machine. What the conversation found wrong comes before what the machine did.
+    fn handle_turn<M: Wire>(
+        &mut self,
+        input: &mut [u8],
+        received_ns: u64,
+        station: &mut Station<'_, M>,
+    ) -> Result<Step, Wrong> {
+        let mut exchange = Exchange {
+            sequence: &mut self.sequence,
+            traffic: station.traffic,
+            received_ns,
+            wrong: None,
+        };
+        let now = station.clock.instant(received_ns);
+        let turn = &mut station.buffers.turn;
+        let step = station.machine.handle(now, input, &mut exchange, turn);
+        match exchange.wrong {
+            Some(wrong) => Err(wrong),
+            None => step.map_err(M::wrong),
         }
     }
 
@@ -297,7 +301,7 @@ impl Connection {
             0
         };
         if !self.refuses {
-            self.pending.extend_from_slice(&batch[taken..]);
+            self.pending.push(&batch[taken..]);
         }
         batch.clear();
         self.watch_writable(station.registry)
@@ -308,11 +312,10 @@ impl Connection {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let mut pending = mem::take(&mut self.pending);
-        let taken = self.write(&pending)?;
-        // What is left moves to the front: one move per write the system cut short, and the buffer never outgrows the window.
-        pending.drain(..taken);
+        let pending = mem::take(&mut self.pending);
+        let taken = self.write(pending.rest())?;
         self.pending = pending;
+        self.pending.take(taken);
         Ok(())
     }
 
@@ -338,8 +341,8 @@ impl Connection {
         }
     }
 
-    /// Asks for a word when the socket is writable again, once for the life of the connection: with edge-triggered events that costs
-    /// nothing as long as everything is taken.
+    /// Asks for a word when the socket is writable again, once for the life of the connection: with edge-triggered events that
+    /// costs nothing as long as everything is taken.
     fn watch_writable(&mut self, registry: &Registry) -> Result<(), Wrong> {
         if self.pending.is_empty() || self.watches_writable {
             return Ok(());

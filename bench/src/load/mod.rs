@@ -6,12 +6,13 @@
 //! |---|---|
 //! | [`message`], [`exchange`] | requests, and what a reply must be |
 //! | [`wire`] | the protocols, as clients |
-//! | [`connect`], [`connection`] | sockets: making them, reading and writing them |
+//! | [`connect`], [`connection`], [`backlog`] | sockets: making them, reading and writing them |
 //! | [`opening`], [`timeline`], [`clock`] | staggered start; warm-up, window, drain |
 //! | [`fault`], [`tally`], [`process_use`], [`report`] | what is counted and told |
 
 pub(crate) mod report;
 
+mod backlog;
 mod clock;
 mod connect;
 mod connection;

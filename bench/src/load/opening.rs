@@ -1,7 +1,7 @@
 //! The staggered start: requests begin one after the other over a few milliseconds, not in one burst.
 //!
-//! Each client's window is opened in parts, the parts of all clients interleaved: step k is part k / clients of client k mod clients.
-//! So neither the server's first wakes nor the replies of one client come in step with each other.
+//! Each client's window is opened in parts, the parts of all clients interleaved: step k is part k / clients of client k mod
+//! clients. So neither the server's first wakes nor the replies of one client come in step with each other.
 
 /// Time over which the first requests are spread.
 const SPREAD_NS: u64 = 4_000_000;

@@ -1,7 +1,7 @@
 //! When a run is in which phase: warm-up, the measured window, the drain; and what the processes used within the window.
 //!
-//! The window is \[t0, t1): t0 is read after the clocks of the processes, t1 before them, and a completion counts by its receive time.
-//! Warm-up runs into the window without a pause; after t1 nothing new is asked.
+//! The window is \[t0, t1): t0 is read after the clocks of the processes, t1 before them, and a completion counts by its receive
+//! time. Warm-up runs into the window without a pause; after t1 nothing new is asked.
 
 use super::{
     Plan, Stop,

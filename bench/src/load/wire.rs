@@ -1,7 +1,7 @@
 //! What the generator needs of a protocol, and the two protocols it speaks.
 //!
-//! A protocol is a [`StreamMachine`] of the workspace, driven as a client: the codecs are all that the generator shares with what it
-//! measures.
+//! A protocol is a [`StreamMachine`] of the workspace, driven as a client: the codecs are all that the generator shares with what
+//! it measures.
 
 use super::fault::Wrong;
 use shardloop_protocols::{
