@@ -1,2 +1,4 @@
 //! One file per subcommand.
+
+pub(crate) mod load;
 pub(crate) mod serve;

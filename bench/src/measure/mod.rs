@@ -1,0 +1,3 @@
+//! What is made of observations.
+
+pub(crate) mod histogram;
