@@ -100,6 +100,7 @@ struct Shelves {
     /// Fewest free buffers of each class since the last sweep: nobody needed these.
     unused: [Cell<usize>; Class::BYTES.len()],
     free_bytes: Cell<usize>,
+    freed_bytes: Cell<usize>,
     held_bytes: Cell<usize>,
     held_bytes_peak: Cell<usize>,
     in_flight: Cell<usize>,
@@ -153,16 +154,18 @@ impl Pool {
         self.0.misses.get()
     }
 
-    /// Gives back to the system what lay free since the last sweep. True while there is something left to sweep.
-    pub fn sweep(&self) -> bool {
+    /// Frees what lay unused since the last sweep. Returns how many bytes this pool has freed since then, for this reason or for
+    /// want of room. Whether there is more to sweep: [`has_free`](Self::has_free).
+    pub fn sweep(&self) -> usize {
         for (shelf, unused) in self.0.free.iter().zip(&self.0.unused) {
             let mut shelf = shelf.borrow_mut();
             let keep = shelf.len() - unused.get().min(shelf.len());
             let freed: usize = shelf.drain(keep..).map(|memory| memory.len()).sum();
             self.0.free_bytes.set(self.0.free_bytes.get() - freed);
+            self.0.freed_bytes.set(self.0.freed_bytes.get() + freed);
             unused.set(shelf.len());
         }
-        self.has_free()
+        self.0.freed_bytes.take()
     }
 
     /// Whether any buffer lies free.
@@ -191,10 +194,14 @@ impl Pool {
 
     fn put_back(&self, class: Class, memory: Memory) {
         let free = self.0.free_bytes.get() + memory.len();
-        if free + self.0.held_bytes.get() <= Self::LIMIT_BYTES {
-            self.0.free_bytes.set(free);
-            self.0.free[class.0 as usize].borrow_mut().push(memory);
+        if free + self.0.held_bytes.get() > Self::LIMIT_BYTES {
+            self.0
+                .freed_bytes
+                .set(self.0.freed_bytes.get() + memory.len());
+            return;
         }
+        self.0.free_bytes.set(free);
+        self.0.free[class.0 as usize].borrow_mut().push(memory);
     }
 
     fn hold(&self, bytes: usize) {
@@ -496,13 +503,15 @@ mod tests {
     }
 
     #[test]
-    fn two_sweeps_free_what_nobody_used() {
+    fn a_sweep_frees_what_nobody_used_since_the_last() {
         let pool = Pool::new();
         drop([pool.take(Class(1)), pool.take(Class(1))]);
-        assert!(pool.sweep(), "the first sweep only begins to watch");
+        assert_eq!(pool.sweep(), 0, "the first sweep only begins to watch");
         drop(pool.take(Class(1)));
-        assert!(pool.sweep(), "one was used since, one was not");
-        assert!(!pool.sweep());
+        assert_eq!(pool.sweep(), 16 << 10, "one was used since, one was not");
+        assert!(pool.has_free());
+        assert_eq!(pool.sweep(), 16 << 10);
+        assert!(!pool.has_free());
     }
 
     #[test]

@@ -183,14 +183,16 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
+    core: Rc<Core>,
 }
 
 impl MonoioRecv {
     fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
         let slot = Rc::<Slot>::default();
         Self {
-            pump: Box::pin(pump(half, core, slot.clone())),
+            pump: Box::pin(pump(half, core.clone(), slot.clone())),
             slot,
+            core,
         }
     }
 }
@@ -216,6 +218,12 @@ impl RecvHalf for MonoioRecv {
             self.begin(cx);
             self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
         })
+    }
+}
+
+impl Drop for MonoioRecv {
+    fn drop(&mut self) {
+        self.core.connection_gone(Class::SMALLEST.bytes());
     }
 }
 
