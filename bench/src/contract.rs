@@ -12,7 +12,19 @@ use std::net::SocketAddr;
 pub const CONTRACT_VERSION: u32 = 1;
 
 /// The protocols of this tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// u32 big-endian length, then the payload.

@@ -1,0 +1,1 @@
+//! Placeholder: the shared pool arrives here.

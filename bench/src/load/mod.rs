@@ -1,0 +1,1 @@
+//! Placeholder: the load generator arrives here.

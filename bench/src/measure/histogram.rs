@@ -1,0 +1,1 @@
+//! Placeholder: the load's histogram arrives here.
