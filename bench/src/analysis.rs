@@ -609,7 +609,7 @@ pub(crate) mod tests {
         let pair = |label: &str, relation| (label.to_owned(), relation);
         assert_eq!(named("pool 2"), []);
         assert_eq!(named("pool 1"), [pair("pool 2", Relation::Pool)]);
-        assert_eq!(named("pool 2 again"), [pair("pool 2", Relation::Control)]);
+        assert_eq!(named("pool 2 A/A"), [pair("pool 2", Relation::Control)]);
         assert_eq!(
             named("shards 1 monoio-uring"),
             [pair("pool 1", Relation::Pool)]

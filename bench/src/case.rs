@@ -73,7 +73,7 @@ impl Cell {
     pub(crate) fn label(&self) -> String {
         let name = self.factors.label();
         if self.control {
-            format!("{name} again")
+            format!("{name} A/A")
         } else {
             name
         }
@@ -205,7 +205,7 @@ pub(crate) mod tests {
         assert_eq!(pool.label(), "pool 2");
         let control = Cell::control_of(&pool);
         assert_eq!(control.id, "tcp.pool2.tokio.1024.c16.w8.work0.closed.aa");
-        assert_eq!(control.label(), "pool 2 again");
+        assert_eq!(control.label(), "pool 2 A/A");
         assert!(control.factors.same_load(&cell(Model::Shards, 1).factors));
     }
 }

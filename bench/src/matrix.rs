@@ -368,7 +368,7 @@ pub(crate) mod tests {
     fn the_control_follows_the_largest_pool() {
         assert_eq!(
             labels(&small()),
-            ["pool 2", "pool 2 again", "shards 1", "shards 2"]
+            ["pool 2", "pool 2 A/A", "shards 1", "shards 2"]
         );
         let two = Matrix {
             pools: vec![1, 4, 2],
@@ -379,7 +379,7 @@ pub(crate) mod tests {
             [
                 "pool 1",
                 "pool 4",
-                "pool 4 again",
+                "pool 4 A/A",
                 "pool 2",
                 "shards 1",
                 "shards 2"
@@ -389,7 +389,7 @@ pub(crate) mod tests {
             pools: vec![],
             ..small()
         };
-        assert_eq!(labels(&none), ["shards 1", "shards 1 again", "shards 2"]);
+        assert_eq!(labels(&none), ["shards 1", "shards 1 A/A", "shards 2"]);
     }
 
     #[test]

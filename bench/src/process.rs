@@ -164,8 +164,8 @@ impl<'a> Attempt<'a> {
         let deadline = Instant::now() + allowed;
         let mut report = None;
         while let Some(line) = self.load_line(deadline, allowed)? {
-            match parse("E-LOAD-OUTPUT", "the load's line", &line)? {
-                LoadOutput::Window(_) => self.mark()?,
+            match parse_load_line(&line)? {
+                LoadOutput::Edge => self.mark()?,
                 LoadOutput::Report(found) if report.is_none() => report = Some(found),
                 LoadOutput::Report(_) => {
                     return Err(Failure::own(
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
             }
         }
         let status = self.load_status(deadline, allowed)?;
-        conclude_load(report.map(|report| *report), status)
+        conclude_load(report, status)
     }
 
     fn load_line(
@@ -314,12 +314,17 @@ impl<'a> Attempt<'a> {
         };
         if self.runner.interrupt.caught().is_some() {
             let grace = self.runner.limits.grace.min(Duration::from_secs(1));
-            self.end_both(grace);
+            self.end_both(grace, "");
             self.outcome.interrupted = true;
             return self.outcome;
         }
         self.blame_a_dead_server(&mut failure);
-        let forced = self.end_both(self.runner.limits.grace);
+        let late = match failure.id.as_str() {
+            "E-LOAD-TIMEOUT" => "load",
+            "E-SERVER-READY" | "E-SERVER-DRAIN" => "server",
+            _ => "",
+        };
+        let forced = self.end_both(self.runner.limits.grace, late);
         if !forced.is_empty() {
             failure.text = format!("{} ({forced})", failure.text);
         }
@@ -358,16 +363,20 @@ impl<'a> Attempt<'a> {
         *failure = Failure::new("E-SERVER-DIED", text);
     }
 
-    /// Ends load and server; says which of them had to be forced, and how.
-    fn end_both(&mut self, grace: Duration) -> String {
+    /// Ends load and server. Says how, where that belongs to the failure: of a child that was late, and of one that had to be
+    /// killed. A server that still serves when its load fails has done nothing wrong.
+    fn end_both(&mut self, grace: Duration, late: &str) -> String {
         let mut forced = Vec::new();
         for child in [&mut self.load, &mut self.server].into_iter().flatten() {
+            let name = child.name();
             if child.status().is_some() {
                 continue;
             }
-            let name = child.name();
             match child.end(grace) {
-                Ending::Own(_) => forced.push(format!("{name} ended by SIGTERM, as 124")),
+                Ending::Own(_) if name == late => {
+                    forced.push(format!("{name} ended by SIGTERM, as 124"))
+                }
+                Ending::Own(_) => {}
                 Ending::Killed => {
                     forced.push(format!("{name} ignored SIGTERM and was killed, as 137"))
                 }
@@ -378,17 +387,18 @@ impl<'a> Attempt<'a> {
 }
 
 /// What the load prints.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum LoadOutput {
-    Window(
-        #[expect(
-            dead_code,
-            reason = "begin or end makes no difference: marks are taken in order"
-        )]
-        Window,
-    ),
-    Report(Box<LoadReport>),
+    /// An edge of its window.
+    Edge,
+    /// Its result.
+    Report(LoadReport),
+}
+
+fn parse_load_line(line: &str) -> Result<LoadOutput, Failure> {
+    if serde_json::from_str::<Window>(line).is_ok() {
+        return Ok(LoadOutput::Edge);
+    }
+    parse("E-LOAD-OUTPUT", "the load's line", line).map(LoadOutput::Report)
 }
 
 fn server_args(job: &Job<'_>) -> Vec<String> {

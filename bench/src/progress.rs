@@ -4,6 +4,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+/// Of the updating line; what was there before is overwritten.
+const LINE_WIDTH: usize = 98;
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing<'a> {
@@ -49,7 +52,7 @@ impl Progress {
     /// A repetition begins.
     pub(crate) fn repetition(&self, standing: &Standing<'_>) {
         if matches!(self, Progress::Updating) {
-            write_out(&format!("\r{:<98}", one_line(standing)));
+            write_out(&format!("\r{:<LINE_WIDTH$}", one_line(standing)));
         }
     }
 
@@ -65,14 +68,14 @@ impl Progress {
         match self {
             Progress::Silent => {}
             Progress::Lines => write_out(&format!("{text}\n")),
-            Progress::Updating => write_out(&format!("\r{text:<98}\n")),
+            Progress::Updating => write_out(&format!("\r{text:<LINE_WIDTH$}\n")),
         }
     }
 
     /// Takes the updating line away.
     pub(crate) fn clear(&self) {
         if matches!(self, Progress::Updating) {
-            write_out(&format!("\r{:<98}\r", ""));
+            write_out(&format!("\r{:<LINE_WIDTH$}\r", ""));
         }
     }
 }
@@ -82,8 +85,8 @@ fn one_line(standing: &Standing<'_>) -> String {
     let steal = standing.steal.map_or(String::new(), |share| {
         format!("   steal {:.1} %", share * 100.0)
     });
-    let label: String = standing.label.chars().take(32).collect();
-    format!(
+    let label: String = standing.label.chars().take(24).collect();
+    let line = format!(
         "[round {}/{}] {}/{}  {label:<16}  ETA {:02}:{:02}{steal}   failed {}",
         standing.round,
         standing.rounds,
@@ -92,7 +95,8 @@ fn one_line(standing: &Standing<'_>) -> String {
         seconds / 60,
         seconds % 60,
         standing.failed
-    )
+    );
+    line.chars().take(LINE_WIDTH).collect()
 }
 
 fn write_out(text: &str) {
@@ -121,7 +125,7 @@ mod tests {
             failed: 12,
         };
         assert!(
-            one_line(&standing).chars().count() <= 98,
+            one_line(&standing).chars().count() <= LINE_WIDTH,
             "{}",
             one_line(&standing).len()
         );

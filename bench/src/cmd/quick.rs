@@ -65,14 +65,11 @@ mod tests {
 
     #[test]
     fn cells_by_number_of_cpus() {
-        assert_eq!(labels(1), ["pool 1", "pool 1 again", "shards 1"]);
-        assert_eq!(
-            labels(2),
-            ["pool 2", "pool 2 again", "shards 1", "shards 2"]
-        );
+        assert_eq!(labels(1), ["pool 1", "pool 1 A/A", "shards 1"]);
+        assert_eq!(labels(2), ["pool 2", "pool 2 A/A", "shards 1", "shards 2"]);
         assert_eq!(
             labels(96),
-            ["pool 64", "pool 64 again", "shards 1", "shards 64"]
+            ["pool 64", "pool 64 A/A", "shards 1", "shards 64"]
         );
     }
 }

@@ -177,7 +177,7 @@ fn relative_deviation(ratios: &[f64]) -> Option<f64> {
 }
 
 impl Verdict {
-    /// At most nine characters, for a table with a legend.
+    /// At most seven characters, for a table with a legend.
     pub(crate) fn short(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",
@@ -186,7 +186,7 @@ impl Verdict {
             Verdict::MoreCpu => "more",
             Verdict::Equal => "equal",
             Verdict::NoDifference => "=?",
-            Verdict::TooNoisy => "too noisy",
+            Verdict::TooNoisy => "noisy",
             Verdict::Failed => "failed",
             Verdict::NotComparable => "n/a",
         }
@@ -307,19 +307,20 @@ mod tests {
         assert!(share <= 1.0 - stats::coverage(6, 1) + 0.01, "{share}");
     }
 
-    /// H10: a 5 % effect under 2 % noise.
+    /// H10: a 5 % effect under 2 % noise per repetition, as the power table has it.
     #[test]
     fn a_real_difference_is_found_as_often_as_stated() {
         let mut random = fastrand::Rng::with_seed(10);
         for (rounds, percent) in [(10, 95.0), (6, 79.0)] {
+            let scatter = 0.02 * std::f64::consts::SQRT_2;
             let found = (0..2000).filter(|_| {
                 let ratios: Vec<f64> = (0..rounds)
-                    .map(|_| noisy(&mut random, 1.05, 0.02) / noisy(&mut random, 1.0, 0.02))
+                    .map(|_| 0.05 + noisy(&mut random, 1.0, scatter))
                     .collect();
                 word(&ratios) == Verdict::Faster
             });
             let share = found.count() as f64 / 20.0;
-            assert!((share - percent).abs() <= 2.5, "{rounds} rounds: {share} %");
+            assert!((share - percent).abs() <= 2.0, "{rounds} rounds: {share} %");
         }
     }
 

@@ -9,7 +9,7 @@ use crate::measure::verdict::{Metric, Verdict};
 use crate::measure::warning::Level;
 use crate::result::{CellFile, RunFile};
 use std::fmt::Write as _;
-use table::{Align, Field, Table, Tone, Unit, WIDTH, three_digits, wrap};
+use table::{Align, Field, Table, Tone, Unit, WIDTH, flow, three_digits, wrap};
 
 /// Whether colours may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn heading(file: &RunFile) -> String {
                 coverage * 100.0
             )),
     );
-    wrap("", &about.join("   ")) + &wrap("", &how)
+    flow(&about, "   ") + &wrap("", &how)
 }
 
 fn checks(file: &RunFile) -> String {
@@ -256,12 +256,7 @@ fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
             };
             [
                 ratio(versus).into(),
-                if floor.control_failed {
-                    "A/A bad"
-                } else {
-                    "A/A"
-                }
-                .into(),
+                if floor.control_failed { "bad" } else { "" }.into(),
             ]
         }
         Some(versus) => [ratio(versus).into(), verdict_field(versus.verdict)],
@@ -430,7 +425,7 @@ fn reading_aid(file: &RunFile) -> String {
     }
     if verdicts.contains(&Verdict::TooNoisy) {
         text.push_str(
-            "too noisy  the interval is wider than 10 % on each side, or the A/A control failed.\n",
+            "noisy      too noisy: the interval is wider than 10 % on each side, or the A/A control failed.\n",
         );
     }
     text.push_str(&wrap(

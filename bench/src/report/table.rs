@@ -217,20 +217,29 @@ impl Unit {
 
 /// Breaks text into lines of at most [`WIDTH`]; every line but the first is indented like the text after `mark`.
 pub(crate) fn wrap(mark: &str, text: &str) -> String {
+    broken(mark, text.split_whitespace(), " ")
+}
+
+/// Puts pieces that must not be broken one after the other, in lines of at most [`WIDTH`].
+pub(crate) fn flow(pieces: &[String], between: &str) -> String {
+    broken("", pieces.iter().map(String::as_str), between)
+}
+
+fn broken<'a>(mark: &str, pieces: impl Iterator<Item = &'a str>, between: &str) -> String {
     let indent = mark.chars().count();
     let (mut wrapped, mut column) = (mark.to_owned(), indent);
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if column > indent && column + 1 + length > WIDTH {
+    for piece in pieces {
+        let length = piece.chars().count();
+        if column > indent && column + between.len() + length > WIDTH {
             wrapped.push('\n');
             wrapped.push_str(&" ".repeat(indent));
             column = indent;
         }
         if column > indent {
-            wrapped.push(' ');
-            column += 1;
+            wrapped.push_str(between);
+            column += between.len();
         }
-        wrapped.push_str(word);
+        wrapped.push_str(piece);
         column += length;
     }
     wrapped.push('\n');
