@@ -25,6 +25,7 @@ mod repetition;
 mod report;
 mod result;
 mod session;
+mod stdout;
 
 use clap::Parser;
 use cli::{Cli, Command};

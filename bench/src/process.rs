@@ -165,9 +165,9 @@ impl<'a> Attempt<'a> {
         let mut report = None;
         while let Some(line) = self.load_line(deadline, allowed)? {
             match parse_load_line(&line)? {
-                LoadOutput::Edge => self.mark()?,
-                LoadOutput::Report(found) if report.is_none() => report = Some(found),
-                LoadOutput::Report(_) => {
+                None => self.mark()?,
+                Some(found) if report.is_none() => report = Some(found),
+                Some(_) => {
                     return Err(Failure::own(
                         "E-LOAD-OUTPUT",
                         "the load printed two results",
@@ -386,19 +386,12 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What the load prints.
-enum LoadOutput {
-    /// An edge of its window.
-    Edge,
-    /// Its result.
-    Report(LoadReport),
-}
-
-fn parse_load_line(line: &str) -> Result<LoadOutput, Failure> {
+/// The load's result, or `None` if the line only announces an edge of its window.
+fn parse_load_line(line: &str) -> Result<Option<LoadReport>, Failure> {
     if serde_json::from_str::<Window>(line).is_ok() {
-        return Ok(LoadOutput::Edge);
+        return Ok(None);
     }
-    parse("E-LOAD-OUTPUT", "the load's line", line).map(LoadOutput::Report)
+    parse("E-LOAD-OUTPUT", "the load's line", line).map(Some)
 }
 
 fn server_args(job: &Job<'_>) -> Vec<String> {

@@ -16,9 +16,10 @@ use crate::provenance::{self, Source, Tool};
 use crate::repetition::Repetition;
 use crate::report::{self, Look};
 use crate::result::{Circumstances, RunFile};
+use crate::stdout;
 use anyhow::Context;
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -140,17 +141,19 @@ impl Session {
         let colours = |terminal: bool| Look::fitting(output.no_color, terminal);
         match &output.json {
             Some(JsonTarget::Stdout) => {
-                print_to(
-                    std::io::stderr(),
-                    &report::render(file, &folder, colours(std::io::stderr().is_terminal())),
-                );
-                print_to(std::io::stdout(), &format!("{json}\n"));
+                stdout::put_error(&report::render(
+                    file,
+                    &folder,
+                    colours(std::io::stderr().is_terminal()),
+                ));
+                stdout::put(&format!("{json}\n"));
             }
             other => {
-                print_to(
-                    std::io::stdout(),
-                    &report::render(file, &folder, colours(std::io::stdout().is_terminal())),
-                );
+                stdout::put(&report::render(
+                    file,
+                    &folder,
+                    colours(std::io::stdout().is_terminal()),
+                ));
                 if let Some(JsonTarget::File(path)) = other {
                     archive::write_atomically(path, &json)?;
                 }
@@ -176,6 +179,15 @@ pub(crate) fn warnings(
     found.extend(round_warnings(plan, record, analysis));
     found.extend(notes(plan, record, analysis));
     found.iter().map(Check::from).collect()
+}
+
+/// What can be said of a plan before it is run, as lines.
+pub(crate) fn foreseen(plan: &Plan) -> String {
+    let warnings = cpu_warnings(plan, host::usable_cpus());
+    warnings
+        .iter()
+        .map(|warning| report::warning_line(&Check::from(warning)))
+        .collect()
 }
 
 fn cpu_warnings(plan: &Plan, cpus: usize) -> Vec<Warning> {
@@ -375,11 +387,4 @@ fn folder_name(about: &Circumstances) -> String {
 
 fn now_utc() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
-/// A reader that has gone away (`| head`) does not make the run fail: its files are written.
-fn print_to(mut stream: impl Write, text: &str) {
-    let _ = stream
-        .write_all(text.as_bytes())
-        .and_then(|()| stream.flush());
 }

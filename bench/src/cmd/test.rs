@@ -9,6 +9,7 @@ use crate::host::{self, Interrupt};
 use crate::matrix::Matrix;
 use crate::process::{Limits, ProcessRunner};
 use crate::repetition::{Job, Outcome, Pass, Runner, Timing, Verify};
+use crate::stdout;
 use anyhow::Context;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
         .context("this program's own file could not be found")?;
     let cells = matrix(args).cells()?;
     let (passed, failed) = check_all(&cells, &mut runner, &interrupt);
-    println!("{passed} passed, {failed} failed");
+    stdout::put(&format!("{passed} passed, {failed} failed\n"));
     Ok(match interrupt.caught() {
         Some(signal) => Exit::Interrupted(signal),
         None if failed > 0 || passed == 0 => Exit::Failed,
@@ -55,7 +56,7 @@ fn working_drivers() -> Vec<String> {
     for driver in host::drivers() {
         match driver.available {
             Ok(_) => working.push(driver.name.to_owned()),
-            Err(reason) => println!("skip  {}: {reason}", driver.name),
+            Err(reason) => stdout::put(&format!("skip  {}: {reason}\n", driver.name)),
         }
     }
     working
@@ -73,7 +74,7 @@ fn check_all(cells: &[Cell], runner: &mut dyn Runner, interrupt: &Interrupt) -> 
         if interrupt.caught().is_some() {
             break;
         }
-        println!("{}", verdict_line(cell, &outcome));
+        stdout::put(&format!("{}\n", verdict_line(cell, &outcome)));
         match outcome.failure {
             None => passed += 1,
             Some(_) => failed += 1,

@@ -47,6 +47,8 @@ fn merge(reports: &[&LoadReport]) -> Option<Histogram<u64>> {
         .iter()
         .map(|report| decode(report.histogram_v2.as_deref()?));
     let mut total = parts.next()??;
+    // The others may reach further.
+    total.auto(true);
     for part in parts {
         total.add(part?).ok()?;
     }

@@ -6,7 +6,7 @@ use crate::analysis::{Relation, Status, Versus};
 use crate::contract::Percentiles;
 use crate::measure::stats::Summary;
 use crate::measure::verdict::{Metric, Verdict};
-use crate::measure::warning::Level;
+use crate::measure::warning::{Check, Level};
 use crate::result::{CellFile, RunFile};
 use std::fmt::Write as _;
 use table::{Align, Field, Table, Tone, Unit, WIDTH, flow, three_digits, wrap};
@@ -96,13 +96,19 @@ fn heading(file: &RunFile) -> String {
 }
 
 fn checks(file: &RunFile) -> String {
-    let line = |mark: &str, level: Level| -> String {
-        let of_level = file.checks.iter().filter(|check| check.level == level);
-        of_level
-            .map(|check| wrap(mark, &format!("{} [{}]", check.text, check.id)))
-            .collect()
+    let mut checks: Vec<&Check> = file.checks.iter().collect();
+    checks.sort_by_key(|check| check.level);
+    checks.into_iter().map(warning_line).collect()
+}
+
+/// A check as it is shown: what was seen, why it matters, what to do, and its id.
+pub(crate) fn warning_line(check: &Check) -> String {
+    let mark = if check.level == Level::Warning {
+        "! "
+    } else {
+        "i "
     };
-    line("! ", Level::Warning) + &line("i ", Level::Note)
+    wrap(mark, &format!("{} [{}]", check.text, check.id))
 }
 
 fn noise_headline(file: &RunFile) -> String {
@@ -121,7 +127,7 @@ fn noise_headline(file: &RunFile) -> String {
         wrap(
             "",
             &format!(
-                "{what}: the A/A control differs from itself. Ratios are listed, verdicts withheld."
+                "{what}: the A/A control, the same cell twice, differs or scatters by more than 10 %. Ratios are listed, verdicts withheld."
             )
         )
     )
@@ -528,7 +534,7 @@ fn closing(file: &RunFile, folder: &str) -> String {
         text.push_str("interrupted: only complete rounds are shown; the files are valid.\n");
     }
     if file.design.rounds_ran > 0 {
-        text.push_str(&wrap("shows      ", &shows(file)));
+        text.push_str(&shows(file));
         text.push_str(&wrap("does not   ", &does_not_show(file)));
     }
     let _ = writeln!(
@@ -541,29 +547,74 @@ fn closing(file: &RunFile, folder: &str) -> String {
     text
 }
 
-/// Sentences about the pool comparisons, CPU first where the rate does not describe the server alone.
+/// More comparisons than this are counted instead of told one by one.
+const TOLD_MAX: usize = 6;
+
+/// What the pool comparisons say, CPU first where the rate does not describe the server alone.
 fn shows(file: &RunFile) -> String {
     let has = |id: &str| file.checks.iter().any(|check| check.id == id);
+    let (floors, rate, cpu) = (
+        &file.comparisons,
+        Metric::RoundTripsPerS,
+        Metric::ServerCpuNsPerRt,
+    );
     let mut metrics = [
-        (Metric::RoundTripsPerS, "by round trips/s"),
-        (Metric::ServerCpuNsPerRt, "by server CPU per round trip"),
+        (rate, "by round trips/s", floors.rate_floor.control_failed),
+        (
+            cpu,
+            "by server CPU per round trip",
+            floors.cpu_floor.control_failed,
+        ),
     ];
     if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") {
         metrics.reverse();
     }
-    let sentences = metrics.map(|(metric, by)| {
-        let parts: Vec<String> = file
-            .cells
-            .iter()
-            .filter_map(|cell| statement(file, cell, metric))
-            .collect();
-        if parts.is_empty() {
-            String::new()
+    let mut text = String::from("shows      on this machine and load:\n");
+    for (metric, by, withheld) in metrics {
+        let found = if withheld {
+            "nothing, it is too noisy".to_owned()
         } else {
-            format!("{by}: {}.", parts.join("; "))
+            findings(file, metric)
+        };
+        text.push_str(&wrap("           ", &format!("{by}: {found}.")));
+    }
+    text
+}
+
+fn findings(file: &RunFile, metric: Metric) -> String {
+    let versus: Vec<&Versus> = file
+        .cells
+        .iter()
+        .filter_map(|cell| cell.result.versus(Relation::Pool, metric))
+        .collect();
+    match versus.len() {
+        0 => "nothing was compared with a pool".to_owned(),
+        1..=TOLD_MAX => {
+            let told: Vec<String> = file
+                .cells
+                .iter()
+                .filter_map(|cell| statement(file, cell, metric))
+                .collect();
+            told.join("; ")
         }
-    });
-    format!("on this machine and load, {}", sentences.join(" "))
+        all => format!("of {all} comparisons with the pool, {}", counted(&versus)),
+    }
+}
+
+/// How often each verdict was given.
+fn counted(versus: &[&Versus]) -> String {
+    let mut counts: Vec<(Verdict, usize)> = Vec::new();
+    for verdict in versus.iter().map(|versus| versus.verdict) {
+        match counts.iter_mut().find(|(known, _)| *known == verdict) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((verdict, 1)),
+        }
+    }
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(verdict, count)| format!("{count} {verdict}"))
+        .collect();
+    parts.join(", ")
 }
 
 fn statement(file: &RunFile, cell: &CellFile, metric: Metric) -> Option<String> {
@@ -621,6 +672,11 @@ mod tests {
         text
     }
 
+    /// The same words wherever the lines break.
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn a_believable_run() {
         let text = plain(&believed(6));
@@ -637,7 +693,10 @@ mod tests {
             "shards 2 is faster than pool 2 (x 1.1",
             "written    target/bench/x/run.json",
         ] {
-            assert!(text.contains(part), "{part} is missing in:\n{text}");
+            assert!(
+                words(&text).contains(&words(part)),
+                "{part} is missing in:\n{text}"
+            );
         }
         assert!(!text.contains("FAILED"));
     }

@@ -194,7 +194,7 @@ impl Unit {
     /// The unit that suits the largest of these.
     pub(crate) fn for_values(values: impl Iterator<Item = f64>) -> Self {
         match values.fold(0.0, f64::max) {
-            largest if largest >= 1e7 => Unit {
+            largest if largest >= 1e6 => Unit {
                 divisor: 1e6,
                 suffix: "M",
             },
