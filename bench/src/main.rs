@@ -5,7 +5,6 @@
 
 mod analysis;
 mod archive;
-mod baseline;
 mod campaign;
 mod case;
 mod child;
@@ -24,6 +23,7 @@ mod provenance;
 mod repetition;
 mod report;
 mod result;
+mod serve;
 mod session;
 mod stdout;
 
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
         Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::List(args)) => cmd::list::run(&args),
         Some(Command::Test(args)) => cmd::test::run(&args),
-        Some(Command::Serve(args)) => return cmd::serve::run(args),
-        Some(Command::Load(args)) => return cmd::load::run(args),
+        Some(Command::Serve(args)) => return cmd::serve::run(&args),
+        Some(Command::Load(args)) => return cmd::load::run(&args),
     };
     ended.unwrap_or_else(|error| complain(&error)).into()
 }

@@ -35,7 +35,7 @@ pub(crate) struct LoadArgs {
     json: Option<String>,
 }
 
-pub(crate) fn run(args: LoadArgs) -> ExitCode {
+pub(crate) fn run(args: &LoadArgs) -> ExitCode {
     let begin = Instant::now() + args.warmup;
     let end = begin + args.duration;
     let threads: Vec<_> = (0..args.clients)

@@ -27,8 +27,8 @@ pub(crate) struct ServeArgs {
     control: bool,
 }
 
-pub(crate) fn run(args: ServeArgs) -> ExitCode {
-    match serve(&args) {
+pub(crate) fn run(args: &ServeArgs) -> ExitCode {
+    match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

@@ -1,1 +1,0 @@
-//! Placeholder: the shared pool arrives here.
