@@ -4,6 +4,7 @@
 //! without end is held up instead of filling our memory) and standard error (its last part is kept). They end when the pipes do.
 //! The child has a process group of its own: Ctrl-C in the terminal reaches this tool only, which then ends its children itself.
 
+use crate::host;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
@@ -78,7 +79,7 @@ impl Child {
             Stdio::null()
         });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn()?;
+        let mut process = host::prepare_child(&mut command).spawn()?;
         let (line_sender, lines) = sync_channel(LINES_WAITING_MAX);
         let (stderr_sender, stderr) = sync_channel(1);
         if let Some(pipe) = process.stdout.take() {

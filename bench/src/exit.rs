@@ -4,8 +4,8 @@ use crate::host::Signal;
 use std::fmt;
 use std::process::ExitCode;
 
-/// Exit codes; where several apply, the later variant wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// 0: everything asked for was measured and is valid.
     Success,
@@ -22,6 +22,26 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// Where several apply, the one to end with.
+    pub(crate) fn gravest(exits: impl IntoIterator<Item = Exit>) -> Exit {
+        exits
+            .into_iter()
+            .max_by_key(|exit| exit.gravity())
+            .unwrap_or(Exit::Success)
+    }
+
+    /// An interruption outweighs a failed self-check, and so on down; not the order of the numbers.
+    fn gravity(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Surroundings => 3,
+            Exit::SelfCheck => 4,
+            Exit::Interrupted(_) => 5,
+        }
+    }
+
     /// The number the shell sees.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -98,11 +118,11 @@ mod tests {
 
     #[test]
     fn the_worse_exit_wins() {
-        assert_eq!(Exit::Failed.max(Exit::SelfCheck).code(), 6);
+        let gravest = |exits: &[Exit]| Exit::gravest(exits.iter().copied()).code();
+        assert_eq!(gravest(&[]), 0);
+        assert_eq!(gravest(&[Exit::SelfCheck, Exit::Failed]), 6);
         assert_eq!(
-            Exit::SelfCheck
-                .max(Exit::Interrupted(Signal::Interrupt))
-                .code(),
+            gravest(&[Exit::Interrupted(Signal::Interrupt), Exit::SelfCheck]),
             130
         );
         assert_eq!(Exit::Interrupted(Signal::Terminate).code(), 143);

@@ -18,6 +18,8 @@ pub(crate) struct HostDescription {
     pub(crate) name: Option<String>,
     /// Operating system.
     pub(crate) os: String,
+    /// The system as it names itself.
+    pub(crate) system: Option<String>,
     /// Its kernel release.
     pub(crate) kernel: Option<String>,
     /// Instruction set.
@@ -48,8 +50,10 @@ pub(crate) struct HostDescription {
     pub(crate) boot_id: Option<String>,
     /// Kernel settings that matter here.
     pub(crate) sysctl: BTreeMap<String, Option<String>>,
-    /// Resource limits of this process.
+    /// Resource limits of this process; `null` is unlimited or not exposed.
     pub(crate) limits: BTreeMap<String, Option<u64>>,
+    /// Why a fact above is `null`, by its name.
+    pub(crate) not_exposed: BTreeMap<String, String>,
 }
 
 /// STAND-IN: describes this machine.
@@ -68,6 +72,11 @@ pub(crate) fn describe() -> HostDescription {
 /// STAND-IN: CPUs this process may use (`Allowed::read().usable()`).
 pub(crate) fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// STAND-IN: has a child start with default signals, and end when this process ends in whatever way.
+pub(crate) fn prepare_child(command: &mut std::process::Command) -> &mut std::process::Command {
+    command
 }
 
 /// One of the drivers `--driver` can name.
@@ -166,7 +175,7 @@ impl Reading {
 }
 
 /// A signal that ends the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// SIGINT.
     Interrupt,

@@ -308,7 +308,6 @@ pub(crate) mod tests {
             script,
         );
         let analysis = analyse(&plan, &record);
-        let checks = crate::session::warnings(&plan, &record, &analysis, 2, false);
         let host = HostDescription {
             os: "linux".to_owned(),
             arch: "x86_64".to_owned(),
@@ -316,6 +315,7 @@ pub(crate) mod tests {
             cpus: 2,
             ..HostDescription::default()
         };
+        let checks = crate::session::warnings(&plan, &record, &analysis, &host, false);
         let about = Circumstances {
             tool: Tool {
                 rustc: Some("1.95.0 (abc 2026-01-01)".to_owned()),

@@ -5,7 +5,7 @@ use crate::archive::{self, Archive};
 use crate::campaign::{Campaign, Keeper, Record};
 use crate::contract::Protocol;
 use crate::exit::{Exit, Refusal};
-use crate::host::{self, Interrupt};
+use crate::host::{self, HostDescription, Interrupt};
 use crate::matrix::Plan;
 use crate::measure::stats;
 use crate::measure::verdict::Verdict;
@@ -123,7 +123,7 @@ impl Session {
             plan,
             record,
             &analysis,
-            self.about.host.cpus,
+            &self.about.host,
             provenance::is_debug_build(),
         );
         let file = RunFile::new(&self.about, plan, record, analysis, checks, finished_utc);
@@ -168,16 +168,16 @@ pub(crate) fn warnings(
     plan: &Plan,
     record: &Record,
     analysis: &Analysis,
-    cpus: usize,
+    host: &HostDescription,
     debug_build: bool,
 ) -> Vec<Check> {
     let mut found = Vec::new();
     found.extend(debug_build.then_some(Warning::DebugBuild));
-    found.extend(cpu_warnings(plan, cpus));
+    found.extend(cpu_warnings(plan, host.cpus));
     found.extend(steal(record));
     found.extend(generator_warnings(&analysis.cells));
     found.extend(round_warnings(plan, record, analysis));
-    found.extend(notes(plan, record, analysis));
+    found.extend(notes(plan, record, analysis, host));
     found.iter().map(Check::from).collect()
 }
 
@@ -275,7 +275,12 @@ fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warn
     found
 }
 
-fn notes(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warning> {
+fn notes(
+    plan: &Plan,
+    record: &Record,
+    analysis: &Analysis,
+    host: &HostDescription,
+) -> Vec<Warning> {
     let outcomes = || {
         record
             .repetitions
@@ -308,6 +313,11 @@ fn notes(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warning> {
     found.extend(unknown_steal.then(|| Warning::Unknown {
         what: "time stolen by other guests".to_owned(),
     }));
+    if host.governor.is_none() {
+        found.push(Warning::Unknown {
+            what: "frequency governor".to_owned(),
+        });
+    }
     if analysis.cells.iter().any(|cell| cpu_missing(&cell)) {
         found.push(Warning::Unknown {
             what: "CPU time of the server process".to_owned(),
@@ -338,11 +348,7 @@ fn exit(record: &Record) -> Exit {
         .any(|failure| failure.own_fault)
         .then_some(Exit::SelfCheck);
     let failed = failures().next().map(|_| Exit::Failed);
-    [interrupted, own, failed]
-        .into_iter()
-        .flatten()
-        .max()
-        .unwrap_or(Exit::Success)
+    Exit::gravest([interrupted, own, failed].into_iter().flatten())
 }
 
 /// Debug builds measure nothing worth knowing.

@@ -1,9 +1,7 @@
 //! PLACEHOLDER, to be overwritten: a blocking load on plain threads, enough to try the runner with real processes.
 
-use crate::contract::{Counters, LoadReport, Percentiles, ProcessUse, Protocol, Window};
-use base64::Engine as _;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use crate::contract::{Counters, LoadReport, ProcessUse, Protocol, Window};
+use crate::measure::histogram::Histogram;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
@@ -62,18 +60,16 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
             serde_json::to_string(&Window::End).unwrap_or_default()
         );
     }
-    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    let mut histogram = Histogram::new();
     let mut failure = None;
     for thread in threads {
         match thread.join().expect("no panic") {
-            Ok(part) => histogram.add(part).expect("same bounds"),
+            Ok(part) => histogram.merge(&part),
             Err(error) => failure = Some(error.to_string()),
         }
     }
-    let received = histogram.len();
+    let received = histogram.count();
     let rate = received as f64 / args.duration.as_secs_f64();
-    let mut bytes = Vec::new();
-    let _ = V2DeflateSerializer::new().serialize(&histogram, &mut bytes);
     let ok = failure.is_none() && received > 0;
     let report = LoadReport {
         contract_version: 1,
@@ -96,13 +92,8 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
         },
         round_trips_per_s: rate,
         payload_mib_per_s: rate * 2.0 * args.payload as f64 / 1_048_576.0,
-        rtt_service_ns: Percentiles {
-            count: received,
-            max: Some(histogram.max()),
-            p50: Some(histogram.value_at_quantile(0.5)),
-            ..Percentiles::default()
-        },
-        histogram_v2: Some(base64::engine::general_purpose::STANDARD.encode(bytes)),
+        rtt_service_ns: histogram.percentiles(),
+        histogram_v2: Some(histogram.to_base64()),
         little_ratio: None,
         client: ProcessUse::default(),
         server: cpu_ns.map(|cpu_ns| ProcessUse {
@@ -119,10 +110,10 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
     }
 }
 
-fn client(args: &LoadArgs, begin: Instant, end: Instant) -> std::io::Result<Histogram<u64>> {
+fn client(args: &LoadArgs, begin: Instant, end: Instant) -> std::io::Result<Histogram> {
     let mut stream = TcpStream::connect(args.connect)?;
     stream.set_nodelay(true)?;
-    let mut histogram = Histogram::<u64>::new(3).expect("three digits are allowed");
+    let mut histogram = Histogram::new();
     let mut batch = Vec::new();
     for _ in 0..args.window {
         batch.extend(u32::try_from(args.payload).expect("bounded").to_be_bytes());
@@ -140,7 +131,7 @@ fn client(args: &LoadArgs, begin: Instant, end: Instant) -> std::io::Result<Hist
             return Err(std::io::Error::other("content differs"));
         }
         if sent >= begin {
-            let _ = histogram.record_n(
+            histogram.record_n(
                 crate::repetition::whole_ns(sent.elapsed()),
                 args.window as u64,
             );

@@ -2,14 +2,9 @@
 //! Never an average of percentiles.
 
 use crate::contract::{LoadReport, Percentiles};
+use crate::measure::histogram::Histogram;
 use crate::measure::stats;
-use base64::Engine as _;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
-
-/// A percentile needs this many observations beyond it.
-const BEYOND_MIN: u64 = 10;
 
 /// Both summaries of the time a round trip took, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,50 +23,21 @@ impl RoundTripTimes {
             .map(|report| &report.rtt_service_ns)
             .collect();
         RoundTripTimes {
-            merged: merge(reports).map(|histogram| percentiles(&histogram)),
+            merged: merge(reports).map(|histogram| histogram.percentiles()),
             median_of_runs: median_of_runs(&runs),
         }
     }
 }
 
-/// The text of a histogram, HdrHistogram V2 in base64, read back.
-pub(crate) fn decode(text: &str) -> Option<Histogram<u64>> {
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .ok()?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
-}
-
-fn merge(reports: &[&LoadReport]) -> Option<Histogram<u64>> {
-    let mut parts = reports
+fn merge(reports: &[&LoadReport]) -> Option<Histogram> {
+    let parts = reports
         .iter()
-        .map(|report| decode(report.histogram_v2.as_deref()?));
-    let mut total = parts.next()??;
-    // The others may reach further.
-    total.auto(true);
-    for part in parts {
-        total.add(part?).ok()?;
-    }
-    Some(total)
-}
-
-fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
-    let count = histogram.len();
-    let at = |per_ten_thousand: u64| {
-        let beyond = u128::from(count) * u128::from(10_000 - per_ten_thousand) / 10_000;
-        (beyond >= u128::from(BEYOND_MIN))
-            .then(|| histogram.value_at_quantile(per_ten_thousand as f64 / 10_000.0))
-    };
-    Percentiles {
-        count,
-        mean: (count > 0).then(|| histogram.mean()),
-        p50: at(5_000),
-        p90: at(9_000),
-        p99: at(9_900),
-        p99_9: at(9_990),
-        p99_99: at(9_999),
-        max: (count > 0).then(|| histogram.max()),
-    }
+        .map(|report| Histogram::from_base64(report.histogram_v2.as_deref()?).ok());
+    let parts: Option<Vec<Histogram>> = parts.collect();
+    parts?.into_iter().reduce(|mut total, part| {
+        total.merge(&part);
+        total
+    })
 }
 
 fn median_of_runs(runs: &[&Percentiles]) -> Percentiles {
@@ -105,39 +71,53 @@ fn whole_ns(ns: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer, V2Serializer};
+    use crate::campaign::tests::good;
+    use crate::case::tests::cell;
+    use crate::contract::Model;
+    use crate::repetition::{Job, Pass, Timing, Verify};
 
-    fn filled(values: impl Iterator<Item = u64>) -> Histogram<u64> {
-        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
-        values.for_each(|value| histogram.record(value).unwrap());
-        histogram
-    }
-
-    #[test]
-    fn both_encodings_are_read_back() {
-        let histogram = filled((1..=2000).map(|i| i * 1000));
-        let (mut plain, mut deflated) = (Vec::new(), Vec::new());
-        V2Serializer::new()
-            .serialize(&histogram, &mut plain)
-            .unwrap();
-        V2DeflateSerializer::new()
-            .serialize(&histogram, &mut deflated)
-            .unwrap();
-        for bytes in [plain, deflated] {
-            let text = base64::engine::general_purpose::STANDARD.encode(bytes);
-            assert_eq!(decode(&text).unwrap(), histogram);
+    fn report(values: impl IntoIterator<Item = u64>) -> LoadReport {
+        let mut histogram = Histogram::new();
+        values.into_iter().for_each(|ns| histogram.record_n(ns, 1));
+        let timing = Timing {
+            warmup: std::time::Duration::ZERO,
+            window: std::time::Duration::from_secs(1),
+        };
+        let cell = cell(Model::Pool, 2);
+        let job = Job {
+            cell: &cell,
+            timing,
+            verify: Verify::Full,
+            pass: Pass::Timed,
+        };
+        let report = good(&job, 1.0, 1.0).load.unwrap();
+        LoadReport {
+            rtt_service_ns: histogram.percentiles(),
+            histogram_v2: Some(histogram.to_base64()),
+            ..report
         }
-        assert!(decode("not a histogram").is_none());
     }
 
     #[test]
-    fn a_percentile_needs_ten_observations_beyond_it() {
-        assert_eq!(percentiles(&filled(1..=999)).p99, None);
-        assert_eq!(percentiles(&filled(1..=1000)).p99, Some(990));
-        assert_eq!(percentiles(&filled(1..=1000)).p99_9, None);
-        assert_eq!(percentiles(&filled(1..=19)).p50, None);
-        assert_eq!(percentiles(&filled(1..=19)).max, Some(19));
-        assert_eq!(percentiles(&filled(0..0)).max, None);
+    fn histograms_are_merged_and_percentiles_are_not_averaged() {
+        let (low, high) = (report(1..=1000), report(1001..=3000));
+        let times = RoundTripTimes::of(&[&low, &high]);
+        let merged = times.merged.unwrap();
+        assert_eq!(
+            (merged.count, merged.p50, merged.max),
+            (3000, Some(1500), Some(3000))
+        );
+        assert_eq!(times.median_of_runs.p50, Some(1250), "of 500 and 2000");
+        let without = LoadReport {
+            histogram_v2: None,
+            ..report(1..=1000)
+        };
+        assert_eq!(
+            RoundTripTimes::of(&[&low, &without]).merged,
+            None,
+            "a part would not be the whole"
+        );
+        assert_eq!(RoundTripTimes::of(&[]).merged, None);
     }
 
     #[test]
