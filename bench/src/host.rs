@@ -1,14 +1,17 @@
-//! The machine as this tool needs to know it. The only place in `bench` that asks the operating system for facts.
-//!
-//! STAND-IN: until `shardloop-platform` has landed, every function marked so answers with what `std` and a few plain files tell,
-//! and `null` for the rest. The signatures are the final ones.
+//! The machine as this tool needs to know it. The only place in `bench` that asks `shardloop-platform` for facts about it.
 
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use shardloop::{EngineOptions, Kind};
+use shardloop_platform::affinity::Allowed;
+use shardloop_platform::host::Host;
+use shardloop_platform::noise::{self, CpuTimes};
+use shardloop_platform::signal::{self, Signals};
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+
+pub(crate) use shardloop_platform::signal::Signal;
 
 /// What `run.json` records about the machine; `null` is "not exposed here".
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,27 +59,76 @@ pub(crate) struct HostDescription {
     pub(crate) not_exposed: BTreeMap<String, String>,
 }
 
-/// STAND-IN: describes this machine.
+/// Describes this machine.
 pub(crate) fn describe() -> HostDescription {
+    let host = Host::describe();
+    let rows: Vec<_> = host.rows();
+    let row = |name: &str| {
+        rows.iter()
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, text)| text.clone().ok())
+    };
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), row(name)))
+            .collect()
+    };
+    let not_exposed = rows
+        .iter()
+        .filter_map(|(name, text)| Some(((*name).to_owned(), text.as_ref().err()?.reason.clone())));
+    let on_off = |state: bool| if state { "on" } else { "off" }.to_owned();
     HostDescription {
-        name: first_line("/proc/sys/kernel/hostname"),
+        name: row("hostname"),
         os: std::env::consts::OS.to_owned(),
-        kernel: first_line("/proc/sys/kernel/osrelease"),
+        system: row("os"),
+        kernel: row("kernel_release"),
         arch: std::env::consts::ARCH.to_owned(),
+        cpu_model: row("cpu_model"),
         cpus: usable_cpus(),
-        boot_id: first_line("/proc/sys/kernel/random/boot_id"),
-        ..HostDescription::default()
+        cpus_online: host.logical_cpus.clone().ok(),
+        smt: host.smt.clone().ok().map(on_off),
+        numa: host.numa_nodes.clone().ok(),
+        mem_bytes: host.memory_bytes.clone().ok(),
+        virtualised: host.virtualised.clone().ok().flatten(),
+        governor: row("governor"),
+        turbo: host.turbo.clone().ok().map(on_off),
+        mitigations: row("mitigations"),
+        clocksource: row("clocksource"),
+        boot_id: row("boot_id"),
+        sysctl: names(&[
+            "tcp_congestion_control",
+            "rmem_max_bytes",
+            "wmem_max_bytes",
+            "somaxconn",
+            "port_range",
+            "io_uring_disabled",
+            "perf_event_paranoid",
+            "transparent_hugepages",
+        ]),
+        limits: [
+            ("nofile", &host.descriptor_limit),
+            ("memlock_bytes", &host.memlock_limit_bytes),
+        ]
+        .map(|(name, limit)| {
+            (
+                name.to_owned(),
+                limit.as_ref().ok().and_then(|limit| limit.soft),
+            )
+        })
+        .into(),
+        not_exposed: not_exposed.collect(),
     }
 }
 
-/// STAND-IN: CPUs this process may use (`Allowed::read().usable()`).
+/// CPUs this process may use: affinity mask, cpuset and quota.
 pub(crate) fn usable_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    Allowed::read().usable()
 }
 
-/// STAND-IN: has a child start with default signals, and end when this process ends in whatever way.
-pub(crate) fn prepare_child(command: &mut std::process::Command) -> &mut std::process::Command {
-    command
+/// Has a child start with default signals, although this process blocks them, and end when this process ends in whatever way.
+pub(crate) fn prepare_child(command: &mut Command) -> &mut Command {
+    signal::die_with_parent(signal::with_default_signals(command))
 }
 
 /// One of the drivers `--driver` can name.
@@ -90,38 +142,34 @@ pub(crate) struct DriverInfo {
     pub(crate) available: Result<String, String>,
 }
 
-/// STAND-IN: every driver of this build; nothing is probed yet.
+/// Every driver of this build, probed.
 pub(crate) fn drivers() -> Vec<DriverInfo> {
-    let uring = match std::env::consts::OS {
-        "linux" => Ok("io_uring, not probed".to_owned()),
-        other => Err(format!("io_uring exists on Linux only, this is {other}")),
+    let options = EngineOptions::default();
+    let probe = |kind: Kind| DriverInfo {
+        name: kind.name(),
+        engine: kind.name().split('-').next().unwrap_or_default(),
+        available: match kind.probe(&options) {
+            Ok(found) => Ok(std::iter::once(found.facility)
+                .chain(found.flags)
+                .collect::<Vec<_>>()
+                .join(" ")),
+            Err(unavailable) => Err(unavailable.reason),
+        },
     };
-    vec![
-        DriverInfo {
-            name: "monoio-uring",
-            engine: "monoio",
-            available: uring,
-        },
-        DriverInfo {
-            name: "monoio-legacy",
-            engine: "monoio",
-            available: Ok("epoll or kqueue".to_owned()),
-        },
-    ]
+    Kind::ENGINES.into_iter().map(probe).collect()
 }
 
 /// Counters of the whole machine at one moment; two of them bracket a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    busy: Option<Duration>,
-    stolen: Option<Duration>,
+    times: Option<CpuTimes>,
     load_1m: Option<f64>,
 }
 
 /// What the machine did between two readings, apart from what was asked of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Surroundings {
-    /// Time other guests took, as a share of the busy time including it.
+    /// Time other guests took, as a share of the busy time including it; `null` where it is not exposed.
     pub(crate) steal_share: Option<f64>,
     /// CPU time of the whole machine, stolen time not included.
     pub(crate) busy_ns: Option<u64>,
@@ -130,116 +178,90 @@ pub(crate) struct Surroundings {
 }
 
 impl Reading {
-    /// STAND-IN: reads the machine's counters now.
+    /// Reads the machine's counters now.
     pub(crate) fn now() -> Self {
-        let ticks = first_line("/proc/stat").unwrap_or_default();
-        let ticks: Vec<u64> = ticks
-            .split_whitespace()
-            .skip(1)
-            .filter_map(|field| field.parse().ok())
-            .collect();
-        let time = |columns: &[usize]| {
-            let sum: Option<u64> = columns
-                .iter()
-                .map(|column| ticks.get(*column).copied())
-                .sum();
-            sum.map(|ticks| Duration::from_millis(ticks * 10))
-        };
-        let load = first_line("/proc/loadavg");
         Reading {
-            busy: time(&[0, 1, 2, 5, 6]),
-            stolen: time(&[7]),
-            load_1m: load.and_then(|line| line.split_whitespace().next()?.parse().ok()),
+            times: CpuTimes::read().ok(),
+            load_1m: noise::load_average().ok().map(|[minute, ..]| minute),
         }
     }
 
     /// What happened since an earlier reading.
     pub(crate) fn since(&self, earlier: &Reading) -> Surroundings {
-        let passed =
-            |later: Option<Duration>, earlier: Option<Duration>| later?.checked_sub(earlier?);
-        let (busy, stolen) = (
-            passed(self.busy, earlier.busy),
-            passed(self.stolen, earlier.stolen),
-        );
+        let passed = self
+            .times
+            .zip(earlier.times)
+            .map(|(later, earlier)| later.since(&earlier));
+        let busy = passed.map(|passed| passed.busy());
+        let steal = passed.and_then(|passed| passed.steal().ok());
         let share = busy
-            .zip(stolen)
-            .map(|(busy, stolen)| (stolen, busy + stolen));
+            .zip(steal)
+            .map(|(busy, steal)| (steal, busy + steal))
+            .filter(|(_, all)| !all.is_zero());
         Surroundings {
-            steal_share: share
-                .filter(|(_, all)| !all.is_zero())
-                .map(|(stolen, all)| stolen.as_secs_f64() / all.as_secs_f64()),
+            steal_share: share.map(|(steal, all)| steal.as_secs_f64() / all.as_secs_f64()),
             busy_ns: busy.and_then(|busy| u64::try_from(busy.as_nanos()).ok()),
             load_1m: self.load_1m,
         }
     }
 }
 
-/// A signal that ends the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// SIGINT.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
-}
-
-impl Signal {
-    /// 128 + the signal's number, as a shell reports it.
-    pub(crate) fn exit_code(self) -> u8 {
-        match self {
-            Signal::Interrupt => 130,
-            Signal::Terminate => 143,
-        }
-    }
-}
-
-/// Remembers the first SIGINT or SIGTERM instead of dying from it.
+/// Remembers the last SIGINT or SIGTERM instead of dying from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     caught: Arc<AtomicUsize>,
 }
 
+const NOTHING: usize = 0;
+const INTERRUPT: usize = 1;
+const TERMINATE: usize = 2;
+
 impl Interrupt {
-    /// STAND-IN: takes over both signals for the rest of the process.
+    /// Takes over both signals for the rest of the process; to be called before the first thread is started.
     pub(crate) fn install() -> std::io::Result<Self> {
-        let caught = Arc::new(AtomicUsize::new(0));
-        signal_hook::flag::register_usize(SIGINT, Arc::clone(&caught), 1)?;
-        signal_hook::flag::register_usize(SIGTERM, Arc::clone(&caught), 2)?;
-        Ok(Interrupt { caught })
+        let interrupt = Interrupt {
+            caught: Arc::new(AtomicUsize::new(NOTHING)),
+        };
+        let (signals, there) = (Signals::block()?, interrupt.clone());
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                while let Ok(signal) = signals.wait() {
+                    there.caught.store(code(signal), Ordering::Relaxed);
+                }
+            })?;
+        Ok(interrupt)
     }
 
     /// For tests: caught or not, as told.
     #[cfg(test)]
     pub(crate) fn pretend(signal: Option<Signal>) -> Self {
-        let code = match signal {
-            None => 0,
-            Some(Signal::Interrupt) => 1,
-            Some(Signal::Terminate) => 2,
-        };
         Interrupt {
-            caught: Arc::new(AtomicUsize::new(code)),
+            caught: Arc::new(AtomicUsize::new(signal.map_or(NOTHING, code))),
         }
     }
 
     /// For tests: as if the signal had come now.
     #[cfg(test)]
     pub(crate) fn raise(&self) {
-        self.caught.store(1, Ordering::Relaxed);
+        self.caught.store(INTERRUPT, Ordering::Relaxed);
     }
 
     /// What came, if something came.
     pub(crate) fn caught(&self) -> Option<Signal> {
         match self.caught.load(Ordering::Relaxed) {
-            0 => None,
-            1 => Some(Signal::Interrupt),
+            NOTHING => None,
+            INTERRUPT => Some(Signal::Interrupt),
             _ => Some(Signal::Terminate),
         }
     }
 }
 
-fn first_line(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().next().map(|line| line.trim().to_owned())
+fn code(signal: Signal) -> usize {
+    match signal {
+        Signal::Interrupt => INTERRUPT,
+        Signal::Terminate => TERMINATE,
+    }
 }
 
 #[cfg(test)]
@@ -247,16 +269,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_is_a_share_of_what_was_wanted() {
-        let at = |busy, stolen| Reading {
-            busy: Some(Duration::from_millis(busy)),
-            stolen: Some(Duration::from_millis(stolen)),
-            load_1m: None,
-        };
-        let between = at(1900, 100).since(&at(1000, 0));
-        assert_eq!(between.steal_share, Some(0.1));
-        assert_eq!(between.busy_ns, Some(900_000_000));
-        assert_eq!(at(1000, 0).since(&at(1000, 0)).steal_share, None);
-        assert_eq!(Reading::default().since(&at(1, 1)), Surroundings::default());
+    fn this_machine_is_described() {
+        let host = describe();
+        assert!(host.cpus >= 1 && !host.os.is_empty() && !host.arch.is_empty());
+        let names: Vec<&str> = drivers().iter().map(|driver| driver.name).collect();
+        assert_eq!(names, ["monoio-uring", "monoio-legacy"]);
+        assert_eq!(
+            Reading::default().since(&Reading::default()),
+            Surroundings::default()
+        );
     }
 }

@@ -1,122 +1,424 @@
-//! PLACEHOLDER, to be overwritten: an echo on plain threads, enough to try the runner with real processes.
+//! `bench serve`: one server, for as long as it is wanted.
 
-use crate::contract::{Done, Mark, Model, Protocol, Ready};
-use std::io::{BufRead, Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::{
+    contract::{Done, Mark, Model, Protocol, Ready, ShardCount},
+    serve::{
+        handler::Job,
+        pool::{Pool, PoolError, PoolStopper},
+        shards,
+    },
+};
+use clap::Args;
+use serde::Serialize;
+use shardloop::{Error, Kind, LaunchError, Placement, Running, Stopper};
+use shardloop_platform::{
+    affinity::Allowed,
+    calls::CallCounter,
+    signal::Signals,
+    socket::raise_descriptor_limit,
+    topology::Topology,
+    usage::{CpuClock, memory},
+};
+use std::{
+    io::{self, BufRead, Write},
+    net::SocketAddr,
+    process::ExitCode,
+    sync::Arc,
+    thread,
+};
 
-#[derive(Clone, Debug, clap::Args)]
+/// Most server threads.
+pub(crate) const MAX_THREADS: usize = 64;
+/// Most rounds of handler work per message.
+pub(crate) const MAX_WORK: u64 = 10_000_000;
+
+/// Serve one protocol until SIGINT or SIGTERM.
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ServeArgs {
-    #[arg(long, value_enum)]
-    protocol: Protocol,
+    /// What to speak.
+    #[arg(short, long, value_enum)]
+    pub(crate) protocol: Protocol,
+    /// Serve on as many shards: one engine per thread.
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "pool",
+        conflicts_with = "pool"
+    )]
+    pub(crate) shards: Option<usize>,
+    /// Serve on a shared pool of as many threads (tokio).
+    #[arg(long, value_name = "N")]
+    pub(crate) pool: Option<usize>,
+    /// Engine of the shards: auto, monoio-uring, monoio-legacy. A pool has its own.
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub(crate) driver: String,
+    /// Where to listen; port 0 lets the kernel pick one.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Rounds of handler work per message.
+    #[arg(long, default_value_t = 0, value_name = "ROUNDS")]
+    pub(crate) work: u64,
+    /// Whether threads are pinned to CPUs; auto pins where there are four or more.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) pin: Pin,
+    /// Count system calls (needs permission to trace them).
     #[arg(long)]
-    shards: Option<usize>,
+    pub(crate) count_calls: bool,
+    /// Answer each line `mark` on standard input with the counters of that moment; its end ends the server.
     #[arg(long)]
-    pool: Option<usize>,
-    #[arg(long, default_value = "auto")]
-    driver: String,
-    #[arg(long)]
-    listen: SocketAddr,
-    #[arg(long, default_value_t = 0)]
-    work: u64,
-    #[arg(long)]
-    count_calls: bool,
-    #[arg(long)]
-    control: bool,
+    pub(crate) control: bool,
 }
 
+/// Whether server threads are pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Pin {
+    /// If there are at least four CPUs: on fewer, the load generator needs room.
+    Auto,
+    /// Leave them to the scheduler.
+    None,
+    /// One CPU after the other, physical cores first.
+    Spread,
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// What happened, why it matters, what to do.
+    pub(crate) text: String,
+}
+
+impl Refused {
+    fn usage(text: String) -> Self {
+        Self { code: 2, text }
+    }
+}
+
+/// Runs the server to its end.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(4)
+        Err(refused) => {
+            eprintln!("error: {}", refused.text);
+            ExitCode::from(refused.code)
         }
     }
 }
 
-fn serve(args: &ServeArgs) -> std::io::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
-    let listener = TcpListener::bind(args.listen)?;
-    let (model, threads, driver) = match args.pool {
-        Some(threads) => (Model::Pool, threads, "tokio".to_owned()),
-        None => (
-            Model::Shards,
-            args.shards.unwrap_or(1),
-            if args.driver == "auto" {
-                "monoio-uring".to_owned()
-            } else {
-                args.driver.clone()
-            },
-        ),
-    };
-    let ready = Ready {
-        ready: true,
-        address: listener.local_addr()?,
-        pid: std::process::id(),
-        protocol: args.protocol,
+fn serve(args: &ServeArgs) -> Result<(), Refused> {
+    let Shape {
         model,
         threads,
         driver,
-        work: args.work,
-        remarks: vec![],
-        placement: vec![],
+    } = Shape::of(args)?;
+    warn_if_oversubscribed(threads);
+    let environment = |error: io::Error| Refused {
+        code: 4,
+        text: format!("the process could not be set up: {error}"),
     };
-    print(&ready);
-    let (accepted, messages) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    // Both before any thread starts: those that come after inherit them.
+    let signals = Signals::block().map_err(environment)?;
+    let calls = args
+        .count_calls
+        .then(|| CallCounter::open().map_err(|reason| reason.to_string()));
+    // With the limit as it is there may be room for fewer connections; whoever meets it is told then.
+    let _ = raise_descriptor_limit();
+    let job = Arc::new(Job::new(args.protocol, args.work, threads));
+    let server = match model {
+        Model::Shards => Server::shards(args, &job, threads, driver)?,
+        Model::Pool => Server::pool(args, &job, threads)?,
+    };
+    let meter = Arc::new(Meter { job, calls });
+    print_line(&server.ready(args, model, threads));
+    watch(signals, server.stopper()).map_err(environment)?;
     if args.control {
-        let messages = Arc::clone(&messages);
-        std::thread::spawn(move || {
-            for (mark, _) in (1..).zip(std::io::stdin().lock().lines()) {
-                print(&Mark {
-                    mark,
-                    messages: messages.load(Ordering::Relaxed),
-                    system_calls: None,
-                    cpu_ns: 0,
-                });
-            }
-        });
+        control(meter.clone(), server.stopper()).map_err(environment)?;
     }
-    let (accepted_there, messages_there) = (Arc::clone(&accepted), Arc::clone(&messages));
-    std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            accepted_there.fetch_add(1, Ordering::Relaxed);
-            let messages = Arc::clone(&messages_there);
-            std::thread::spawn(move || {
-                let _ = stream.set_nodelay(true);
-                let mut buffer = vec![0; 65536];
-                while let Ok(count) = stream.read(&mut buffer) {
-                    if count == 0 || stream.write_all(&buffer[..count]).is_err() {
-                        return;
-                    }
-                    messages.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    print(&Done {
-        done: true,
-        accepted: accepted.load(Ordering::Relaxed),
-        messages: messages.load(Ordering::Relaxed),
-        per_shard: vec![],
-        cpu_ns: 0,
-        rss_peak_bytes: None,
-        system_calls: None,
-        system_calls_not_counted: args
-            .count_calls
-            .then(|| "a placeholder cannot count".to_owned()),
-        faults: Default::default(),
-        left_open: 0,
-    });
+    let left_open = server.wait();
+    print_line(&meter.done(model, left_open));
     Ok(())
 }
 
-fn print(line: &impl serde::Serialize) {
-    println!("{}", serde_json::to_string(line).unwrap_or_default());
+/// What kind of server was asked for.
+struct Shape {
+    model: Model,
+    threads: usize,
+    driver: Kind,
+}
+
+impl Shape {
+    fn of(args: &ServeArgs) -> Result<Self, Refused> {
+        let driver = args
+            .driver
+            .parse::<Kind>()
+            .map_err(|unknown| Refused::usage(unknown.to_string()))?;
+        let (model, threads, name) = match (args.shards, args.pool) {
+            (Some(shards), _) => (Model::Shards, shards, "--shards"),
+            (None, pool) => (Model::Pool, pool.unwrap_or(0), "--pool"),
+        };
+        if !(1..=MAX_THREADS).contains(&threads) {
+            return Err(Refused::usage(format!(
+                "{name} {threads} is out of range: a server has 1 to {MAX_THREADS} threads"
+            )));
+        }
+        if args.work > MAX_WORK {
+            let work = args.work;
+            return Err(Refused::usage(format!(
+                "--work {work} is out of range: at most {MAX_WORK} rounds per message"
+            )));
+        }
+        Ok(Self {
+            model,
+            threads,
+            driver,
+        })
+    }
+}
+
+fn warn_if_oversubscribed(threads: usize) {
+    let usable = Allowed::read().usable();
+    if threads > usable {
+        eprintln!(
+            "warning: {threads} server threads on {usable} usable CPUs: they take turns, so this measures the scheduler too; use at most {usable}"
+        );
+    }
+}
+
+/// The server that runs.
+enum Server {
+    Shards(Running<Result<(), Error>>),
+    Pool { pool: Pool, cpus: Vec<usize> },
+}
+
+impl Server {
+    fn shards(
+        args: &ServeArgs,
+        job: &Arc<Job>,
+        threads: usize,
+        driver: Kind,
+    ) -> Result<Self, Refused> {
+        let placement = if pins(args.pin) {
+            Placement::Spread
+        } else {
+            Placement::Unpinned
+        };
+        let running = shards::start(job.clone(), driver, threads, placement, args.listen);
+        running.map(Self::Shards).map_err(|error| Refused {
+            code: match error {
+                LaunchError::Unavailable(_) | LaunchError::Shards(_) => 2,
+                _ => 4,
+            },
+            text: error.to_string(),
+        })
+    }
+
+    fn pool(args: &ServeArgs, job: &Arc<Job>, threads: usize) -> Result<Self, Refused> {
+        let cpus = if pins(args.pin) {
+            cpu_order()
+        } else {
+            Vec::new()
+        };
+        let pool =
+            Pool::start(job.clone(), threads, cpus.clone(), args.listen).map_err(|error| {
+                Refused {
+                    code: 4,
+                    text: match error {
+                        PoolError::Bind(error) => error.to_string(),
+                        PoolError::Runtime(error) => {
+                            format!("the pool could not be started: {error}")
+                        }
+                    },
+                }
+            })?;
+        Ok(Self::Pool { pool, cpus })
+    }
+
+    fn ready(&self, args: &ServeArgs, model: Model, threads: usize) -> Ready {
+        let (address, driver, remarks, placement) = match self {
+            Self::Shards(running) => (
+                running.addresses()[0],
+                running.engine().to_owned(),
+                running.capabilities().remarks.clone(),
+                running.seats().iter().map(shardloop::Seat::cpu).collect(),
+            ),
+            Self::Pool { pool, cpus } => {
+                let placement =
+                    (0..threads).map(|worker| cpus.get(worker % cpus.len().max(1)).copied());
+                (
+                    pool.address,
+                    "tokio".to_owned(),
+                    Vec::new(),
+                    placement.collect(),
+                )
+            }
+        };
+        let (pid, protocol, work) = (std::process::id(), args.protocol, args.work);
+        Ready {
+            ready: true,
+            address,
+            pid,
+            protocol,
+            model,
+            threads,
+            driver,
+            work,
+            remarks,
+            placement,
+        }
+    }
+
+    fn stopper(&self) -> AnyStopper {
+        match self {
+            Self::Shards(running) => AnyStopper::Shards(running.stopper()),
+            Self::Pool { pool, .. } => AnyStopper::Pool(pool.stopper()),
+        }
+    }
+
+    /// Waits for its end; how much was still open then.
+    fn wait(self) -> u64 {
+        match self {
+            Self::Shards(running) => running.wait().tasks_cut_off() as u64,
+            Self::Pool { pool, .. } => pool.wait(),
+        }
+    }
+}
+
+fn pins(pin: Pin) -> bool {
+    match pin {
+        Pin::Auto => Allowed::read().usable() >= 4,
+        Pin::None => false,
+        Pin::Spread => true,
+    }
+}
+
+fn cpu_order() -> Vec<usize> {
+    let allowed = Allowed::read();
+    match Topology::read() {
+        Ok(topology) => topology.placement_order(&allowed.cpus),
+        Err(_) => allowed.cpus.iter().collect(),
+    }
+}
+
+#[derive(Clone)]
+enum AnyStopper {
+    Shards(Stopper),
+    Pool(PoolStopper),
+}
+
+impl AnyStopper {
+    fn drain(&self) {
+        match self {
+            Self::Shards(stopper) => stopper.drain(),
+            Self::Pool(stopper) => stopper.drain(),
+        }
+    }
+
+    fn force(&self) {
+        match self {
+            Self::Shards(stopper) => stopper.force(),
+            Self::Pool(stopper) => stopper.force(),
+        }
+    }
+}
+
+/// The first signal drains, the second ends it at once.
+fn watch(signals: Signals, stopper: AnyStopper) -> io::Result<()> {
+    let wait = move || {
+        if signals.wait().is_ok() {
+            stopper.drain();
+        }
+        if signals.wait().is_ok() {
+            stopper.force();
+        }
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .map(drop)
+}
+
+/// Answers marks until standard input ends, which ends the server: whoever measured it is gone.
+fn control(meter: Arc<Meter>, stopper: AnyStopper) -> io::Result<()> {
+    let answer = move || {
+        let marks = io::stdin()
+            .lock()
+            .lines()
+            .map_while(Result::ok)
+            .filter(|line| line == "mark");
+        marks
+            .zip(1..)
+            .for_each(|(_, mark)| print_line(&meter.mark(mark)));
+        stopper.drain();
+    };
+    thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(answer)
+        .map(drop)
+}
+
+/// What is read off the process.
+struct Meter {
+    job: Arc<Job>,
+    /// `None` unless counting was asked for; then the counter, or why there is none.
+    calls: Option<Result<CallCounter, String>>,
+}
+
+impl Meter {
+    fn mark(&self, mark: u64) -> Mark {
+        let messages = self.job.lanes.messages();
+        Mark {
+            mark,
+            messages,
+            system_calls: self.system_calls(),
+            cpu_ns: cpu_ns(),
+        }
+    }
+
+    fn done(&self, model: Model, left_open: u64) -> Done {
+        let lanes = self.job.lanes.per_lane();
+        let total = lanes
+            .iter()
+            .fold(ShardCount::default(), |sum, lane| ShardCount {
+                accepted: sum.accepted + lane.accepted,
+                messages: sum.messages + lane.messages,
+            });
+        Done {
+            done: true,
+            accepted: total.accepted,
+            messages: total.messages,
+            per_shard: if model == Model::Shards {
+                lanes
+            } else {
+                vec![total]
+            },
+            cpu_ns: cpu_ns(),
+            rss_peak_bytes: memory(None).ok().and_then(|memory| memory.peak_bytes),
+            system_calls: self.system_calls(),
+            system_calls_not_counted: self
+                .calls
+                .as_ref()
+                .and_then(|calls| calls.as_ref().err().cloned()),
+            faults: self.job.faults(),
+            left_open,
+        }
+    }
+
+    fn system_calls(&self) -> Option<u64> {
+        self.calls.as_ref()?.as_ref().ok()?.read().ok()
+    }
+}
+
+fn cpu_ns() -> u64 {
+    let used = CpuClock::this_process().read().unwrap_or_default();
+    u64::try_from(used.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One line, at once: a script waits for it. Nobody to read it is no reason to stop serving.
+fn print_line(value: &impl Serialize) {
+    let Ok(line) = serde_json::to_string(value) else {
+        return;
+    };
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

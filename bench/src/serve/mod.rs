@@ -1,1 +1,7 @@
-//! Placeholder: the servers arrive here.
+//! The servers under test: shards, and the shared pool they are compared with. Both run the very same connection functions.
+
+pub(crate) mod handler;
+pub(crate) mod lanes;
+pub(crate) mod pool;
+pub(crate) mod pool_stream;
+pub(crate) mod shards;

@@ -1,0 +1,16 @@
+//! Giving memory back on Linux.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// # Safety
+/// `[start, start + len)` must be whole pages of private anonymous memory that the caller owns and holds no
+/// references into; it is zero afterwards.
+pub(crate) unsafe fn zero_and_release(start: NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: the caller owns the range. For private anonymous memory MADV_DONTNEED means that the next access
+    // finds zeroed pages (madvise(2)).
+    match unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_DONTNEED) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

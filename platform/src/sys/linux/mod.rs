@@ -1,0 +1,14 @@
+//! Linux: everything is read from procfs, sysfs and cgroupfs through [`files`], or asked by system call.
+
+pub(crate) mod affinity;
+pub(crate) mod calls;
+mod cgroup;
+mod files;
+pub(crate) mod host;
+pub(crate) mod memory;
+pub(crate) mod noise;
+pub(crate) mod signal;
+pub(crate) mod socket;
+pub(crate) mod topology;
+pub(crate) mod uring;
+pub(crate) mod usage;

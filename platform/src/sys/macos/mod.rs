@@ -1,0 +1,13 @@
+//! macOS: sysctl(3), libproc and Mach calls. What its kernel does not tell is answered with the reason.
+
+pub(crate) mod affinity;
+pub(crate) mod calls;
+pub(crate) mod host;
+pub(crate) mod memory;
+pub(crate) mod noise;
+pub(crate) mod signal;
+pub(crate) mod socket;
+mod sysctl;
+pub(crate) mod topology;
+pub(crate) mod uring;
+pub(crate) mod usage;

@@ -1,0 +1,239 @@
+//! One connection: a stream, the machine that speaks on it, and what is on its way between them.
+
+use super::{Host, input::Input, yield_once};
+use crate::machine::{App, Fault, Next, Side, StreamMachine, TURN_OUTPUT_BYTES};
+use shardloop::Stream;
+use std::{error::Error, fmt, io, ops::Deref};
+
+/// A stream with a machine on it, server or client.
+#[derive(Debug)]
+pub struct Connection<S: Stream, M> {
+    stream: S,
+    machine: M,
+    input: Input<S::Lease>,
+    out: Vec<u8>,
+    /// Bytes shown to the machine since others last had their turn.
+    spent: usize,
+}
+
+/// What became of a received piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// Worked off; more may come.
+    Open,
+    /// The connection has ended as the protocol wants it: nothing more is to be sent or received.
+    Closed,
+}
+
+impl<S: Stream, M: StreamMachine> Connection<S, M> {
+    /// A connection on which nothing has happened yet.
+    pub fn new(stream: S, machine: M) -> Self {
+        Self {
+            stream,
+            machine,
+            input: Input::default(),
+            out: Vec::new(),
+            spent: 0,
+        }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// When the machine wants to be told that time has passed; see [`timed_out`](Self::timed_out).
+    pub fn timeout(&self) -> Option<std::time::Instant> {
+        self.machine.timeout()
+    }
+
+    /// Bytes of a message that has not fully arrived.
+    pub fn unread(&self) -> usize {
+        self.input.unread()
+    }
+
+    /// Sends output nobody asked for: a request, a push.
+    ///
+    /// # Errors
+    /// The machine allows no output now, or the stream cannot send.
+    pub async fn send<R>(
+        &mut self,
+        host: &impl Host,
+        f: impl FnOnce(M::Reply<'_>) -> R,
+    ) -> Result<R, DriveError<M::Error>> {
+        let value = self
+            .machine
+            .send(host.now(), &mut self.out, f)
+            .map_err(DriveError::Protocol)?;
+        self.flush().await?;
+        Ok(value)
+    }
+
+    /// Waits for more to arrive. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The stream's.
+    pub async fn receive(&mut self) -> Result<Received<S::Lease>, DriveError<M::Error>> {
+        let lease = self.stream.recv().await.map_err(DriveError::Stream)?;
+        Ok(Received(lease))
+    }
+
+    /// Works off what has arrived: shows it to the machine, sends its answers, until all is used up or is the beginning of a message.
+    ///
+    /// # Errors
+    /// The machine's; what it wanted to say about it was sent. The stream's.
+    pub async fn work_off(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+        received: Received<S::Lease>,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        if received.0.is_empty() {
+            return self.end_of_input(host).await;
+        }
+        self.spent += received.0.len();
+        self.input.push(received.0);
+        loop {
+            let next = self.show(host, app);
+            self.flush().await?;
+            match next? {
+                Next::NeedInput if self.spent < TURN_OUTPUT_BYTES => return Ok(Turned::Open),
+                Next::NeedInput => {
+                    self.others_first().await;
+                    return Ok(Turned::Open);
+                }
+                Next::Again => self.others_first().await,
+                Next::Close => return Ok(Turned::Closed),
+            }
+        }
+    }
+
+    /// The machine's deadline has come.
+    ///
+    /// # Errors
+    /// As [`work_off`](Self::work_off).
+    pub async fn timed_out(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
+        let step = self.machine.handle_timeout(host.now(), &mut self.out);
+        self.conclude(step).await
+    }
+
+    /// Tells the peer that nothing more comes from here.
+    ///
+    /// # Errors
+    /// The stream's.
+    pub async fn shutdown_write(&mut self) -> io::Result<()> {
+        self.stream.shutdown_write().await
+    }
+
+    async fn end_of_input(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
+        let step = self
+            .machine
+            .end_of_input(host.now(), self.input.unread(), &mut self.out);
+        self.conclude(step).await?;
+        Ok(Turned::Closed)
+    }
+
+    async fn conclude(
+        &mut self,
+        step: Result<crate::machine::Step, M::Error>,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        self.flush().await?;
+        match step.map_err(DriveError::Protocol)?.next {
+            Next::Close => Ok(Turned::Closed),
+            Next::NeedInput | Next::Again => Ok(Turned::Open),
+        }
+    }
+
+    fn show(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+    ) -> Result<Next, DriveError<M::Error>> {
+        debug_assert!(self.out.is_empty(), "drain the output before the next call");
+        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
+        if out.capacity() == 0 {
+            // Answers are often as long as what they answer.
+            out.reserve(self.input.unread().min(TURN_OUTPUT_BYTES));
+        }
+        self.input
+            .show(|bytes| machine.handle(now, bytes, app, out))
+            .map_err(DriveError::Protocol)
+    }
+
+    /// Sends what the machine has put out, and gives the buffer back unless it is small.
+    async fn flush(&mut self) -> Result<(), DriveError<M::Error>> {
+        /// A connection may keep as much between messages.
+        const KEEP_BYTES: usize = 1024 + 64;
+        if !self.out.is_empty() {
+            let (result, mut out) = self.stream.send_all(std::mem::take(&mut self.out)).await;
+            result.map_err(DriveError::Stream)?;
+            out.clear();
+            self.out = out;
+        }
+        if self.out.capacity() > KEEP_BYTES {
+            self.out = Vec::new();
+        }
+        Ok(())
+    }
+
+    async fn others_first(&mut self) {
+        self.spent = 0;
+        yield_once().await;
+    }
+}
+
+/// What a receive brought; to be worked off before the next.
+#[derive(Debug)]
+#[must_use = "received bytes that are not worked off are lost"]
+pub struct Received<L>(L);
+
+impl<L: Deref<Target = [u8]>> Received<L> {
+    /// Whether it is the end: the peer has closed its side.
+    pub fn is_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Why a connection could not go on.
+#[derive(Debug)]
+pub enum DriveError<E> {
+    /// The machine: the peer or the application broke the protocol or a limit.
+    Protocol(E),
+    /// The stream.
+    Stream(io::Error),
+}
+
+impl<E: Fault> DriveError<E> {
+    /// Who is at fault.
+    pub fn side(&self) -> Side {
+        match self {
+            Self::Protocol(fault) => fault.side(),
+            Self::Stream(error) => match error.kind() {
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::NotConnected => Side::Peer,
+                _ => Side::Host,
+            },
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for DriveError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(fault) => fault.fmt(f),
+            Self::Stream(error) => write!(f, "the connection broke: {error}"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for DriveError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Protocol(fault) => Some(fault),
+            Self::Stream(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Received bytes on their way into a machine: the lease they came in, and what an unfinished message left over from earlier ones.
+//!
+//! A machine gets to see one contiguous slice. As long as messages end within their lease that is the lease itself and nothing is
+//! copied. The beginning of a message that does not is carried over; then just enough of the next lease is put behind it, twice as
+//! much each time, and once the message has ended the rest is read from the lease again.
+
+use crate::machine::{Next, Step};
+use std::ops::DerefMut;
+
+/// What a connection has received and not worked off.
+#[derive(Debug)]
+pub(super) struct Input<L> {
+    lease: Option<L>,
+    /// Where in the lease the unread part begins.
+    at: usize,
+    carry: Vec<u8>,
+}
+
+impl<L> Default for Input<L> {
+    fn default() -> Self {
+        Self {
+            lease: None,
+            at: 0,
+            carry: Vec::new(),
+        }
+    }
+}
+
+impl<L: DerefMut<Target = [u8]>> Input<L> {
+    /// The least that is put behind a carried beginning, in bytes.
+    const LEAST: usize = 4096;
+
+    /// Takes what has arrived. Everything before must have been worked off.
+    pub(super) fn push(&mut self, lease: L) {
+        debug_assert!(
+            self.lease.is_none(),
+            "the lease before this one was not worked off"
+        );
+        (self.lease, self.at) = (Some(lease), 0);
+    }
+
+    /// Bytes that are no whole message yet.
+    pub(super) fn unread(&self) -> usize {
+        self.carry.len() + self.rest()
+    }
+
+    /// Bytes of the lease that nobody has seen.
+    pub(super) fn rest(&self) -> usize {
+        self.lease.as_ref().map_or(0, |lease| lease.len() - self.at)
+    }
+
+    /// Shows the machine what there is. `NeedInput` means that it is all used up or carried over, and that the lease is given back;
+    /// `Again` that there is more to show, once the output was drained.
+    pub(super) fn show<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
+        let next = if self.carry.is_empty() {
+            self.show_lease(handle)?
+        } else {
+            self.show_carry(handle)?
+        };
+        if next == Next::NeedInput {
+            if self.rest() > 0 {
+                return Ok(Next::Again);
+            }
+            self.lease = None;
+        }
+        Ok(next)
+    }
+
+    fn show_lease<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(Next::NeedInput);
+        };
+        let step = handle(&mut lease[self.at..])?;
+        self.at += step.consumed;
+        if step.next == Next::NeedInput {
+            self.carry.extend_from_slice(&lease[self.at..]);
+            self.at = lease.len();
+        }
+        Ok(step.next)
+    }
+
+    fn show_carry<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
+        let old = self.carry.len();
+        let more = self.rest().min(old.max(Self::LEAST));
+        if let Some(lease) = &self.lease {
+            self.carry
+                .extend_from_slice(&lease[self.at..self.at + more]);
+            self.at += more;
+        }
+        let step = handle(&mut self.carry)?;
+        if step.consumed < old {
+            self.carry.drain(..step.consumed);
+        } else {
+            // What was carried is worked off; what was put behind it and is still unread stands in the lease, unchanged.
+            self.at -= self.carry.len() - step.consumed;
+            self.carry = Vec::new();
+        }
+        Ok(step.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Input;
+    use crate::machine::{Next, Step};
+
+    /// A machine whose messages are all `size` bytes long.
+    fn step(size: usize, seen: &mut Vec<u8>, input: &[u8]) -> Result<Step, ()> {
+        if input.len() < size {
+            return Ok(Step {
+                consumed: 0,
+                next: Next::NeedInput,
+            });
+        }
+        seen.extend_from_slice(&input[..size]);
+        Ok(Step {
+            consumed: size,
+            next: Next::Again,
+        })
+    }
+
+    #[test]
+    fn however_the_bytes_are_cut_the_machine_sees_all_of_them_in_order() {
+        let bytes: Vec<u8> = (0..40_000_u32).flat_map(u32::to_le_bytes).collect();
+        for size in [1, 4, 1000, 40_000] {
+            for cut in [3, 999, 5000, 70_000] {
+                let (mut input, mut seen) = (Input::default(), Vec::new());
+                for piece in bytes.chunks(cut) {
+                    input.push(piece.to_vec());
+                    while input.show(|bytes| step(size, &mut seen, bytes)).unwrap()
+                        != Next::NeedInput
+                    {}
+                }
+                assert_eq!(
+                    seen.len() + input.unread(),
+                    bytes.len(),
+                    "size {size} cut {cut}"
+                );
+                assert!(seen == bytes[..seen.len()], "size {size} cut {cut}");
+                assert!(input.unread() < size);
+            }
+        }
+    }
+}

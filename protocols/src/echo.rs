@@ -1,0 +1,87 @@
+//! `echo`: plain bytes, no framing (RFC 862). Whatever came is one message.
+//!
+//! As a machine it can be layered like any other. On a bare stream [`drive::echo`](crate::drive::echo) is better: it sends the
+//! received buffer itself, without a copy.
+
+use crate::machine::{App, Next, Step, StreamMachine, TURN_OUTPUT_BYTES};
+use std::{convert::Infallible, time::Instant};
+
+/// Either end of an `echo` connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Echo;
+
+/// Appends plain bytes to the output.
+#[derive(Debug)]
+pub struct Reply<'r> {
+    out: &'r mut Vec<u8>,
+}
+
+impl Reply<'_> {
+    /// Appends `bytes`.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+}
+
+impl StreamMachine for Echo {
+    type Message<'m> = &'m mut [u8];
+    type Reply<'r> = Reply<'r>;
+    type Error = Infallible;
+
+    fn handle(
+        &mut self,
+        _now: Instant,
+        input: &mut [u8],
+        app: &mut impl App<Self>,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Infallible> {
+        debug_assert!(out.is_empty(), "drain the output before the next call");
+        let consumed = input.len().min(TURN_OUTPUT_BYTES);
+        if consumed == 0 {
+            return Ok(Step {
+                consumed,
+                next: Next::NeedInput,
+            });
+        }
+        // Pausing after the only message of a call changes nothing: the next one comes with the next call.
+        let _ = app.message(&mut input[..consumed], Reply { out });
+        let next = if consumed < input.len() {
+            Next::Again
+        } else {
+            Next::NeedInput
+        };
+        Ok(Step { consumed, next })
+    }
+
+    fn end_of_input(
+        &mut self,
+        _now: Instant,
+        _unread: usize,
+        _out: &mut Vec<u8>,
+    ) -> Result<Step, Infallible> {
+        Ok(Step {
+            consumed: 0,
+            next: Next::Close,
+        })
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _out: &mut Vec<u8>) -> Result<Step, Infallible> {
+        Ok(Step {
+            consumed: 0,
+            next: Next::NeedInput,
+        })
+    }
+
+    fn send<R>(
+        &mut self,
+        _now: Instant,
+        out: &mut Vec<u8>,
+        f: impl FnOnce(Reply<'_>) -> R,
+    ) -> Result<R, Infallible> {
+        Ok(f(Reply { out }))
+    }
+}

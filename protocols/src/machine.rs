@@ -1,0 +1,149 @@
+//! What a protocol machine is: the trait, what it returns, and the one rule about its output.
+//!
+//! # The drain rule
+//!
+//! *After every mutation, drain the output before the next one.* Whoever calls [`handle`](StreamMachine::handle),
+//! [`end_of_input`](StreamMachine::end_of_input), [`handle_timeout`](StreamMachine::handle_timeout) or
+//! [`send`](StreamMachine::send) takes what stands in `out` (sends it, or hands it to the layer below) and empties it before the
+//! next of these calls. So a machine needs no memory for output, and back-pressure is plain: as long as output is pending nothing
+//! is read. The machines of this crate assert the rule in debug builds.
+//!
+//! # Who owns the bytes
+//!
+//! `input` belongs to the caller. A machine may change in place what it consumes (unmask, decrypt); bytes it does not consume are
+//! left as they were, and the caller shows them again, in front of newer ones, with the next call.
+
+use std::{error::Error, time::Instant};
+
+/// Output at which a machine stops taking input, in bytes. A reply begun below the bound is finished, so `out` may end up to one
+/// reply longer.
+pub const TURN_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Messages after which a machine stops taking input, so that one connection cannot keep its shard for itself.
+pub const TURN_MESSAGES: usize = 64;
+
+/// A protocol over an ordered stream of bytes, one value per connection. Server and client are the same trait: a client's request
+/// is a [`send`](Self::send).
+pub trait StreamMachine: Sized {
+    /// A message as the application sees it; borrows from `input` or from the machine.
+    type Message<'m>;
+    /// What an application answers through; writes into `out` through the machine's framing.
+    type Reply<'r>;
+    /// Why a connection cannot go on.
+    type Error: Fault;
+
+    /// Reads from the front of `input`; stops at its end, when `app` pauses, or at the bound of `out`
+    /// ([`TURN_OUTPUT_BYTES`], [`TURN_MESSAGES`]). What is not consumed stays with the caller.
+    ///
+    /// # Errors
+    /// The peer broke the protocol or a limit. `out` may then hold the protocol's own answer (an alert, a status); it is to be sent
+    /// before the connection is closed.
+    fn handle(
+        &mut self,
+        now: Instant,
+        input: &mut [u8],
+        app: &mut impl App<Self>,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Self::Error>;
+
+    /// The peer will send nothing more; every byte it sent was consumed, or is the beginning of a message that will never end.
+    /// `unread` is the number of such bytes.
+    ///
+    /// # Errors
+    /// The stream ended where the protocol does not allow it.
+    fn end_of_input(
+        &mut self,
+        now: Instant,
+        unread: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Step, Self::Error>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; `None` for never.
+    #[must_use]
+    fn timeout(&self) -> Option<Instant>;
+
+    /// The time of [`timeout`](Self::timeout) has come. Calling it early does nothing.
+    ///
+    /// # Errors
+    /// The peer took too long.
+    fn handle_timeout(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<Step, Self::Error>;
+
+    /// Output nobody asked for: a push, a client's request. `f` writes through the machine's own framing.
+    ///
+    /// # Errors
+    /// The machine's state allows no output (a closed connection, a handshake that is not done).
+    fn send<R>(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        f: impl FnOnce(Self::Reply<'_>) -> R,
+    ) -> Result<R, Self::Error>;
+}
+
+/// What is done with messages.
+pub trait App<M: StreamMachine> {
+    /// One message has come; an answer, if there is one, goes through `reply`.
+    fn message(&mut self, message: M::Message<'_>, reply: M::Reply<'_>) -> Flow;
+}
+
+impl<M: StreamMachine, F> App<M> for F
+where
+    F: for<'m, 'r> FnMut(M::Message<'m>, M::Reply<'r>) -> Flow,
+{
+    fn message(&mut self, message: M::Message<'_>, reply: M::Reply<'_>) -> Flow {
+        self(message, reply)
+    }
+}
+
+/// Whether the application takes another message at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    Continue,
+    /// Not before output was drained and others had their turn.
+    Pause,
+}
+
+/// How far a machine came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Step {
+    /// Bytes taken from the front of the input.
+    pub consumed: usize,
+    /// What it wants next.
+    pub next: Next,
+}
+
+/// What a machine wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More input: what is left over is no whole message, or nothing is left.
+    NeedInput,
+    /// The same call again with what is left, once output was drained.
+    Again,
+    /// Close the connection, once output was drained.
+    Close,
+}
+
+/// A reason to end a connection, and whose it is.
+pub trait Fault: Error + Send + 'static {
+    /// Who has to change something.
+    fn side(&self) -> Side;
+}
+
+/// Who is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// The peer broke the protocol or a limit.
+    Peer,
+    /// The application or this crate.
+    Us,
+    /// The machine this runs on.
+    Host,
+}
+
+impl Fault for std::convert::Infallible {
+    fn side(&self) -> Side {
+        match *self {}
+    }
+}

@@ -1,0 +1,226 @@
+//! How connections reach shards: endpoints, strategies, and what a shard is handed.
+//!
+//! Whatever the strategy, one task accepts and puts connections into the *inboxes* of shards, and a service takes them out through
+//! [`Incoming`]. With `ReusePort` every shard accepts and has itself as the only target; with `Handoff` shard 0 accepts for all.
+
+use crate::{
+    backend::{Backend, Listener},
+    context,
+    executor::{Core, Event},
+    options::StreamOptions,
+    race::{Either, race},
+    shutdown::{Watch, stopping},
+    time::{sleep, yield_now},
+    wake::{Phase, Remote},
+};
+use crossbeam_queue::ArrayQueue;
+use shardloop_platform::socket::ListenOptions;
+use std::{
+    fmt,
+    future::poll_fn,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// An address that the shards of a plan serve together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where; port 0 lets the kernel pick one.
+    pub address: SocketAddr,
+    /// How connections are spread over shards.
+    pub accept: Accept,
+    /// Connections that may wait to be accepted; the kernel caps it at `somaxconn`.
+    pub backlog: u32,
+    /// Whether an IPv6 endpoint leaves IPv4 alone.
+    pub only_v6: bool,
+    /// What each accepted connection is set to.
+    pub stream: StreamOptions,
+}
+
+impl Endpoint {
+    /// TCP with `TCP_NODELAY` and the kernel's own buffer sizes, a backlog of 1,024, IPv6 separate from IPv4.
+    #[must_use]
+    pub fn tcp(address: SocketAddr, accept: Accept) -> Self {
+        let stream = StreamOptions {
+            nodelay: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        };
+        Self {
+            address,
+            accept,
+            backlog: 1024,
+            only_v6: true,
+            stream,
+        }
+    }
+
+    /// Listeners this endpoint needs for `shards` shards.
+    pub(crate) fn listeners(&self, shards: usize) -> usize {
+        match self.accept {
+            Accept::ReusePort => shards,
+            Accept::Handoff => 1,
+        }
+    }
+
+    pub(crate) fn listen_options(&self) -> ListenOptions {
+        ListenOptions {
+            address: self.address,
+            backlog: self.backlog,
+            // Set by the group of listeners where it is needed: one listener never shares its address.
+            reuse_port: false,
+            only_v6: self.only_v6,
+        }
+    }
+}
+
+/// How connections are spread over shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accept {
+    /// One listener per shard on the same address; the kernel picks by a hash of the addresses, so a few connections may bunch on
+    /// one shard. Linux only: elsewhere all connections go to one listener.
+    ReusePort,
+    /// Shard 0 accepts and gives each connection to the next shard in turn, so that counts differ by at most one. Costs a wake of the
+    /// other thread per connection, nothing after that.
+    Handoff,
+}
+
+impl fmt::Display for Accept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReusePort => "reuseport",
+            Self::Handoff => "handoff",
+        })
+    }
+}
+
+/// Connections on their way into one shard.
+pub(crate) struct Inbox<S> {
+    queue: ArrayQueue<(S, SocketAddr)>,
+    remote: Arc<Remote>,
+}
+
+impl<S> Inbox<S> {
+    /// Connections that may wait for a shard.
+    const BOUND: usize = 4096;
+
+    pub(crate) fn new(remote: Arc<Remote>) -> Self {
+        Self {
+            queue: ArrayQueue::new(Self::BOUND),
+            remote,
+        }
+    }
+
+    /// Leaves a connection for the shard; gives it back if the inbox is full.
+    fn put(&self, connection: (S, SocketAddr)) -> Result<(), (S, SocketAddr)> {
+        self.queue.push(connection)?;
+        self.remote.notify();
+        Ok(())
+    }
+}
+
+/// Accepts until the shard is asked to end.
+pub(crate) async fn accept_for<B: Backend>(
+    mut listener: B::Listener,
+    targets: Vec<Arc<Inbox<B::Socket>>>,
+) {
+    /// How long a failed accept waits. For want of descriptors, trying at once would only burn the CPU that could free some.
+    const BACK_OFF: Duration = Duration::from_millis(100);
+    /// Connections taken in a row before other tasks have their turn.
+    const BATCH: u64 = 16;
+
+    let core = context::current();
+    let mut next = 0;
+    let mut stop = std::pin::pin!(stopping());
+    loop {
+        match race(listener.accept(), stop.as_mut()).await {
+            Either::Right(()) => return,
+            Either::Left(Ok(connection)) => {
+                core.counters().accepted.add(1);
+                hand_over(connection, &targets, &mut next).await;
+                if core.counters().accepted.get().is_multiple_of(BATCH) {
+                    yield_now().await;
+                }
+            }
+            Either::Left(Err(_)) => {
+                core.counters().accept_errors.add(1);
+                if race(sleep(BACK_OFF), stop.as_mut()).await == Either::Right(()) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted.
+async fn hand_over<S>(
+    mut connection: (S, SocketAddr),
+    targets: &[Arc<Inbox<S>>],
+    next: &mut usize,
+) {
+    const FULL: Duration = Duration::from_millis(1);
+    loop {
+        for _ in 0..targets.len() {
+            let target = &targets[*next % targets.len()];
+            *next += 1;
+            match target.put(connection) {
+                Ok(()) => return,
+                Err(back) => connection = back,
+            }
+        }
+        sleep(FULL).await;
+    }
+}
+
+/// The connections a shard is given to serve from one endpoint.
+pub struct Incoming<B: Backend> {
+    inbox: Arc<Inbox<B::Socket>>,
+    options: StreamOptions,
+    watch: Watch,
+}
+
+impl<B: Backend> Incoming<B> {
+    pub(crate) fn new(inbox: Arc<Inbox<B::Socket>>, options: StreamOptions) -> Self {
+        Self {
+            inbox,
+            options,
+            watch: Watch::new(context::current(), Event::Left),
+        }
+    }
+
+    /// The next connection and its peer's address; `None` once the shard is asked to end and everything it was given was taken.
+    /// Dropping the future loses no connection. A connection that its peer reset before it could be served is counted as an accept
+    /// error and passed over.
+    pub async fn next(&mut self) -> Option<(B::Stream, SocketAddr)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(B::Stream, SocketAddr)>> {
+        // Watching first: what is left after the queue was seen empty wakes this future.
+        self.watch.set(cx);
+        while let Some((socket, peer)) = self.inbox.queue.pop() {
+            match B::adopt_stream(socket, &self.options) {
+                Ok(stream) => return Poll::Ready(Some((stream, peer))),
+                Err(_) => self.core().counters().accept_errors.add(1),
+            }
+        }
+        if self.core().remote().phase() > Phase::Running {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+
+    fn core(&self) -> &Core {
+        self.watch.core()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Incoming<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("waiting", &self.inbox.queue.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,382 @@
+//! A TCP connection on monoio.
+//!
+//! # Who owns what
+//! The receiving half lives in a boxed future of its own, the *pump*, for as long as the connection: it submits a receive when it is
+//! polled for one, and keeps it when whoever polled goes away. So a dropped `recv` loses nothing, and the box is made once per
+//! connection, not once per receive. The pump hands each result over in its slot before it returns to its caller.
+//!
+//! The buffer of a receive belongs to the engine until its completion was seen: monoio keeps it when the operation is dropped.
+//!
+//! # Idle connections
+//! A receive has to be given its buffer up front, and a connection that was busy has a large one. If nothing arrives between two
+//! sweeps of the shard, the receive is cancelled; the pump submits it again with the smallest buffer. Data that arrives at that very
+//! moment completes the receive as usual.
+
+use crate::{
+    backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
+    context,
+    executor::{Core, Idle, InFlight},
+    lease::{Class, Lease, Vacant},
+    metrics::Counters,
+    options::StreamOptions,
+    time,
+};
+use monoio::{
+    BufResult,
+    buf::{IoBuf, IoBufMut},
+    io::{
+        AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent, Canceller,
+        OwnedReadHalf, OwnedWriteHalf, Splitable,
+    },
+};
+use shardloop_platform::socket;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::{
+    cell::{Cell, RefCell},
+    convert::Infallible,
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    net::{SocketAddr, TcpStream},
+    pin::Pin,
+    rc::Rc,
+    task::Poll,
+};
+
+type Engine = monoio::net::TcpStream;
+
+/// What monoio answers for a cancelled operation: Linux's ECANCELED, on every system.
+const CANCELLED: i32 = 125;
+
+/// A TCP connection of one shard.
+#[derive(Debug)]
+pub struct MonoioStream {
+    recv: MonoioRecv,
+    send: MonoioSend,
+}
+
+impl MonoioStream {
+    pub(super) fn adopt(
+        socket: TcpStream,
+        options: &StreamOptions,
+        blocking: bool,
+    ) -> io::Result<Self> {
+        options.apply(&socket)?;
+        socket.set_nonblocking(!blocking)?;
+        Ok(Self::on(Engine::from_std(socket)?))
+    }
+
+    fn on(stream: Engine) -> Self {
+        let core = context::current();
+        core.counters().adopted.add(1);
+        let (read, write) = stream.into_split();
+        Self {
+            recv: MonoioRecv::new(read, core.clone()),
+            send: MonoioSend {
+                half: write,
+                core,
+                state: State::Whole,
+            },
+        }
+    }
+
+    pub(super) async fn connect(
+        addresses: &[SocketAddr],
+        options: &ConnectOptions,
+        blocking: bool,
+    ) -> io::Result<Self> {
+        let attempt = async {
+            let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to");
+            for address in addresses {
+                match connect_one(*address, &options.stream, blocking).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        };
+        time::timeout(options.deadline, attempt)
+            .await
+            .unwrap_or_else(|_| {
+                let text = format!("no connection within {:?}", options.deadline);
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
+            })
+    }
+}
+
+async fn connect_one(
+    address: SocketAddr,
+    options: &StreamOptions,
+    blocking: bool,
+) -> io::Result<MonoioStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    options.apply(&socket)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::from(address)) {
+        Ok(()) => {}
+        Err(error) if socket::is_in_progress(&error) => {}
+        Err(error) => return Err(error),
+    }
+    // The same socket under a second descriptor: what the engine's type does not offer is done through this one.
+    let same = socket.try_clone()?;
+    let stream = Engine::from_std(socket.into())?;
+    stream.writable(false).await?;
+    if let Some(error) = same.take_error()? {
+        return Err(error);
+    }
+    same.set_nonblocking(!blocking)?;
+    Ok(MonoioStream::on(stream))
+}
+
+impl RecvHalf for MonoioStream {
+    type Lease = Lease;
+
+    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
+        self.recv.recv()
+    }
+}
+
+impl SendHalf for MonoioStream {
+    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
+        self.send.send_all(bytes)
+    }
+
+    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
+        self.send.shutdown_write()
+    }
+}
+
+impl Stream for MonoioStream {
+    type Recv = MonoioRecv;
+    type Send = MonoioSend;
+
+    fn into_split(self) -> (MonoioRecv, MonoioSend) {
+        (self.recv, self.send)
+    }
+}
+
+/// The receiving half.
+pub struct MonoioRecv {
+    pump: Pin<Box<dyn Future<Output = Infallible>>>,
+    slot: Rc<Slot>,
+}
+
+impl MonoioRecv {
+    fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
+        let slot = Rc::<Slot>::default();
+        Self {
+            pump: Box::pin(pump(half, core, slot.clone())),
+            slot,
+        }
+    }
+}
+
+impl RecvHalf for MonoioRecv {
+    type Lease = Lease;
+
+    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
+        poll_fn(|cx| {
+            let Poll::Pending = self.pump.as_mut().poll(cx);
+            self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
+
+impl fmt::Debug for MonoioRecv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MonoioRecv").finish_non_exhaustive()
+    }
+}
+
+/// Where a pump and its connection meet.
+#[derive(Default)]
+struct Slot {
+    result: Cell<Option<io::Result<Lease>>>,
+    /// Cancels the receive that is under way with a large buffer. Made once it is needed, used for many receives.
+    canceller: RefCell<Option<Canceller>>,
+    /// Receives begun with a large buffer, so that a sweep sees whether anything happened since the last.
+    begun: Cell<u64>,
+    begun_at_sweep: Cell<u64>,
+    waiting: Cell<bool>,
+    listed: Cell<bool>,
+    shrunk: Cell<bool>,
+}
+
+impl Idle for Slot {
+    fn sweep(&self, counters: &Counters) -> bool {
+        let happened = self.begun_at_sweep.replace(self.begun.get()) != self.begun.get();
+        let again = self.waiting.get() && happened;
+        if self.waiting.get() && !happened {
+            self.shrink(counters);
+        }
+        self.listed.set(again);
+        again
+    }
+}
+
+impl Slot {
+    fn shrink(&self, counters: &Counters) {
+        if let Some(canceller) = self.canceller.take() {
+            counters.receives_shrunk.add(1);
+            self.shrunk.set(true);
+            self.canceller.replace(Some(canceller.cancel()));
+        }
+    }
+}
+
+/// Receives for ever, one result per poll that finds one.
+async fn pump(mut half: OwnedReadHalf<Engine>, core: Rc<Core>, slot: Rc<Slot>) -> Infallible {
+    let mut class = Class::SMALLEST;
+    loop {
+        let vacant = core.pool().take(class);
+        let (result, Filling(vacant)) = if vacant.class() == Class::SMALLEST {
+            receive_into(&mut half, Filling(vacant)).await
+        } else {
+            receive_large(&mut half, Filling(vacant), &core, &slot).await
+        };
+        match result {
+            Ok(filled) => {
+                class = vacant.class().after(filled);
+                slot.result.set(Some(Ok(vacant.filled(filled))));
+            }
+            Err(error) if error.raw_os_error() == Some(CANCELLED) && slot.shrunk.take() => {
+                class = Class::SMALLEST;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => slot.result.set(Some(Err(error))),
+        }
+        returned().await;
+    }
+}
+
+/// Gives control back to the caller, who takes the result and comes again when it wants the next.
+async fn returned() {
+    let mut been = false;
+    poll_fn(|_| {
+        if std::mem::replace(&mut been, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// A receive that a sweep may cancel.
+async fn receive_large(
+    half: &mut OwnedReadHalf<Engine>,
+    buffer: Filling,
+    core: &Core,
+    slot: &Rc<Slot>,
+) -> BufResult<usize, Filling> {
+    if !slot.listed.replace(true) {
+        core.add_idle(slot.clone());
+    }
+    slot.begun.set(slot.begun.get() + 1);
+    slot.waiting.set(true);
+    let handle = slot.canceller.borrow_mut().get_or_insert_default().handle();
+    let result = half.cancelable_read(buffer, handle).await;
+    slot.waiting.set(false);
+    if result.0.is_ok() {
+        slot.shrunk.set(false);
+    }
+    result
+}
+
+/// A receive that keeps its buffer however long it takes.
+pub(super) fn receive_into<R: AsyncReadRent>(
+    stream: &mut R,
+    buffer: Filling,
+) -> impl Future<Output = BufResult<usize, Filling>> {
+    stream.read(buffer)
+}
+
+/// A buffer as monoio sees it while it receives.
+pub(super) struct Filling(pub(super) Vacant);
+
+// SAFETY: the pointer and the length are those of one buffer whose address stays the same while the value moves.
+unsafe impl IoBufMut for Filling {
+    fn write_ptr(&mut self) -> *mut u8 {
+        self.0.bytes_mut().as_mut_ptr()
+    }
+
+    fn bytes_total(&mut self) -> usize {
+        self.0.bytes_mut().len()
+    }
+
+    unsafe fn set_init(&mut self, _count: usize) {
+        // The buffer was initialised when it was made; how much was received is in the result.
+    }
+}
+
+/// The sending half.
+pub struct MonoioSend {
+    half: OwnedWriteHalf<Engine>,
+    core: Rc<Core>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Everything that was to be sent was sent.
+    Whole,
+    /// A send is under way, or was dropped under way.
+    Midway,
+}
+
+impl SendHalf for MonoioSend {
+    async fn send_all<B: Bytes>(&mut self, bytes: B) -> (io::Result<()>, B) {
+        if self.state == State::Midway {
+            return (Err(dropped_midway()), bytes);
+        }
+        self.state = State::Midway;
+        let sending = Sending {
+            bytes,
+            _in_flight: self.core.send_in_flight(),
+        };
+        let (result, sending) = self.half.write_all(sending).await;
+        self.state = State::Whole;
+        (result.map(drop), sending.bytes)
+    }
+
+    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
+        self.half.shutdown()
+    }
+}
+
+impl fmt::Debug for MonoioSend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MonoioSend")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+fn dropped_midway() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::BrokenPipe,
+        "an earlier send on this connection was dropped before it finished, so the peer may have part of it; close the connection",
+    )
+}
+
+/// The application's bytes while the engine may read them.
+struct Sending<B> {
+    bytes: B,
+    _in_flight: InFlight,
+}
+
+// SAFETY: `Bytes` promises an address that stays the same while the value moves, and the length is that of the same slice.
+unsafe impl<B: Bytes> IoBuf for Sending<B> {
+    fn read_ptr(&self) -> *const u8 {
+        self.bytes.as_slice().as_ptr()
+    }
+
+    fn bytes_init(&self) -> usize {
+        self.bytes.as_slice().len()
+    }
+}

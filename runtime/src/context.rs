@@ -1,0 +1,51 @@
+//! The shard that runs on this thread now. The only thread-local of this crate: everything that belongs to a shard hangs on its
+//! [`Core`], so that an engine may also run several shards on one thread, one after the other.
+
+use crate::executor::Core;
+use std::{cell::RefCell, rc::Rc};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` with `core` as the current shard.
+pub(crate) fn enter<R>(core: &Rc<Core>, f: impl FnOnce() -> R) -> R {
+    /// Puts the outer shard back, even past a panic.
+    struct Outer(Option<Rc<Core>>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    let _outer = Outer(CURRENT.replace(Some(core.clone())));
+    f()
+}
+
+/// The current shard.
+///
+/// # Panics
+/// Where there is none.
+pub(crate) fn current() -> Rc<Core> {
+    with(|core| core.cloned()).expect(
+        "this needs a shard: call it from a future that shardloop runs, not from another thread",
+    )
+}
+
+/// Whether shard `id` runs on this thread now; if so, does `f` with it.
+pub(crate) fn if_current<R>(id: u64, f: impl FnOnce(&Core) -> R) -> Option<R> {
+    with(|core| core.filter(|core| core.id() == id).map(|core| f(core)))
+}
+
+/// A thread that is going away has no current shard any more, and says so instead of panicking in a destructor.
+fn with<R>(f: impl FnOnce(Option<&Rc<Core>>) -> R) -> R {
+    let mut f = Some(f);
+    let seen = CURRENT.try_with(|current| {
+        let core = current.borrow();
+        f.take().map(|f| f(core.as_ref()))
+    });
+    match (seen, f) {
+        (Ok(Some(value)), _) => value,
+        (_, Some(f)) => f(None),
+        _ => unreachable!("f is taken only where its value is returned"),
+    }
+}

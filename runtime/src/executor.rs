@@ -1,0 +1,513 @@
+//! The executor: runs a shard's tasks, as the single task of its engine.
+//!
+//! # Why tasks are not the engine's
+//! An engine's own tasks cannot keep this crate's promises (ARCHITECTURE.md): a panic in one ends the engine's run, one that yields
+//! in a loop starves the others, a wake from another thread panics. So an engine runs one future, [`Turn`], and that runs everything.
+//!
+//! # A turn
+//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, give the engine
+//! a look at its completions and come back at once; else tell the engine the next deadline and let it park.
+//!
+//! # The end
+//! When the shard's main future is done, all tasks are dropped, and the engine is turned until no operation holds memory any more,
+//! or the deadline for that has passed.
+
+use crate::{
+    backend::Ended,
+    context,
+    lease::Pool,
+    metrics::{Counters, Metrics},
+    task::{Panic, Task, Tracked},
+    timer::Timers,
+    wake::{Phase, Remote},
+};
+use async_task::Runnable;
+use shardloop_platform::wake::WakeReader;
+use slab::Slab;
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+/// Everything that belongs to one shard, whatever its engine.
+pub(crate) struct Core {
+    remote: Arc<Remote>,
+    now: fn() -> Instant,
+    ready: RefCell<VecDeque<Runnable>>,
+    live: RefCell<Slab<Waker>>,
+    /// Woken whenever a task ends.
+    on_task_end: RefCell<Option<Waker>>,
+    /// Woken when the phase has risen, and when another thread has left something, in this order.
+    watchers: [RefCell<Slab<Waker>>; 2],
+    phase_seen: Cell<Phase>,
+    timers: RefCell<Timers>,
+    engine: RefCell<Option<Waker>>,
+    /// The engine will run the next turn anyway: it was told, or the turn is on.
+    engine_told: Cell<bool>,
+    pool: Pool,
+    sends_in_flight: Rc<Cell<usize>>,
+    idle: RefCell<Vec<Rc<dyn Idle>>>,
+    sweep_at: Cell<Option<Instant>>,
+    counters: Counters,
+    first_panic: RefCell<Option<String>>,
+}
+
+/// What a future can watch for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The shard is asked to end, or to end at once.
+    Phase = 0,
+    /// Another thread has left something.
+    Left = 1,
+}
+
+/// Something that holds a large buffer while nothing happens.
+pub(crate) trait Idle {
+    /// Gives the buffer back if nothing happened since the last call. False when it need not be asked again.
+    fn sweep(&self, counters: &Counters) -> bool;
+}
+
+impl Core {
+    /// Polls of tasks in one turn.
+    pub(crate) const BUDGET: usize = 256;
+    /// How often idle buffers are looked for.
+    const SWEEP_EVERY: Duration = Duration::from_millis(250);
+
+    /// A shard without engine, and the descriptor its engine is to watch.
+    pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
+        let (remote, reader) = Remote::new()?;
+        let core = Self {
+            remote: Arc::new(remote),
+            now,
+            ready: RefCell::default(),
+            live: RefCell::default(),
+            on_task_end: RefCell::default(),
+            watchers: Default::default(),
+            phase_seen: Cell::new(Phase::Running),
+            timers: RefCell::default(),
+            engine: RefCell::default(),
+            engine_told: Cell::new(true),
+            pool: Pool::new(),
+            sends_in_flight: Rc::default(),
+            idle: RefCell::default(),
+            sweep_at: Cell::new(None),
+            counters: Counters::default(),
+            first_panic: RefCell::default(),
+        };
+        Ok((Rc::new(core), reader))
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.remote.id()
+    }
+
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        &self.remote
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        (self.now)()
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn timers(&self) -> &RefCell<Timers> {
+        &self.timers
+    }
+
+    /// Starts a task.
+    pub(crate) fn spawn<F>(self: &Rc<Self>, future: F) -> Task<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.counters.spawned.add(1);
+        let key = self.live.borrow_mut().insert(Waker::noop().clone());
+        let tracked = Tracked::new(future, self.clone(), key);
+        let remote = self.remote.clone();
+        let (runnable, task) =
+            async_task::spawn_local(tracked, move |runnable| schedule(&remote, runnable));
+        self.live.borrow_mut()[key] = runnable.waker();
+        runnable.schedule();
+        Task::new(task)
+    }
+
+    /// A task's future is gone.
+    pub(crate) fn forget_task(&self, key: usize) {
+        let waker = self.live.borrow_mut().remove(key);
+        drop(waker);
+        if let Some(waiting) = self.on_task_end.take() {
+            waiting.wake();
+        }
+    }
+
+    /// Tasks whose future exists.
+    pub(crate) fn live_tasks(&self) -> usize {
+        self.live.borrow().len()
+    }
+
+    /// Wakes `waker` at the next end of a task.
+    pub(crate) fn wake_at_task_end(&self, waker: &Waker) {
+        self.on_task_end.replace(Some(waker.clone()));
+    }
+
+    /// A task ended by a panic.
+    pub(crate) fn note_panic(&self, message: &str) {
+        self.counters.panics.add(1);
+        self.first_panic
+            .borrow_mut()
+            .get_or_insert_with(|| message.to_owned());
+    }
+
+    pub(crate) fn first_panic(&self) -> Option<String> {
+        self.first_panic.borrow().clone()
+    }
+
+    /// Wakes `waker` whenever `event` happens, until [`Self::unwatch`].
+    pub(crate) fn watch(&self, event: Event, waker: &Waker) -> usize {
+        self.watchers[event as usize]
+            .borrow_mut()
+            .insert(waker.clone())
+    }
+
+    /// Sets the waker of a watch.
+    pub(crate) fn rewatch(&self, event: Event, key: usize, waker: &Waker) {
+        self.watchers[event as usize].borrow_mut()[key].clone_from(waker);
+    }
+
+    pub(crate) fn unwatch(&self, event: Event, key: usize) {
+        let waker = self.watchers[event as usize].borrow_mut().try_remove(key);
+        drop(waker);
+    }
+
+    /// Something that may hold a large buffer while idle was begun.
+    pub(crate) fn add_idle(&self, idle: Rc<dyn Idle>) {
+        self.idle.borrow_mut().push(idle);
+        self.want_sweep();
+    }
+
+    /// There is something to sweep before long.
+    pub(crate) fn want_sweep(&self) {
+        if self.sweep_at.get().is_none() {
+            self.sweep_at.set(Some(self.now() + Self::SWEEP_EVERY));
+        }
+    }
+
+    /// Counts an operation that reads the application's memory, until it is dropped.
+    pub(crate) fn send_in_flight(&self) -> InFlight {
+        self.sends_in_flight.set(self.sends_in_flight.get() + 1);
+        InFlight(self.sends_in_flight.clone())
+    }
+
+    /// Operations that hold memory in the engine.
+    fn in_flight(&self) -> usize {
+        self.pool.in_flight() + self.sends_in_flight.get()
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        let counters = &self.counters;
+        Metrics {
+            turns: counters.turns.get(),
+            parks: counters.parks.get(),
+            polls: counters.polls.get(),
+            spawned: counters.spawned.get(),
+            panics: counters.panics.get(),
+            foreign_wakes: self.remote.foreign_wakes(),
+            accepted: counters.accepted.get(),
+            adopted: counters.adopted.get(),
+            accept_errors: counters.accept_errors.get(),
+            pool_misses: self.pool.misses(),
+            lease_bytes_peak: self.pool.held_bytes().1 as u64,
+            receives_shrunk: counters.receives_shrunk.get(),
+        }
+    }
+
+    /// Queues a task of this shard, on its own thread.
+    fn push(&self, runnable: Runnable) {
+        self.ready.borrow_mut().push_back(runnable);
+        if !self.engine_told.replace(true)
+            && let Some(engine) = &*self.engine.borrow()
+        {
+            engine.wake_by_ref();
+        }
+    }
+
+    fn pop(&self) -> Option<Runnable> {
+        self.ready.borrow_mut().pop_front()
+    }
+
+    fn begin_turn(&self, engine: &Waker) {
+        self.counters.turns.add(1);
+        self.engine_told.set(true);
+        let mut known = self.engine.borrow_mut();
+        if !known.as_ref().is_some_and(|known| known.will_wake(engine)) {
+            *known = Some(engine.clone());
+        }
+        drop(known);
+        if self.remote.rise() {
+            self.look();
+        }
+    }
+
+    /// Takes what other threads left.
+    fn look(&self) {
+        self.remote.take(&mut self.ready.borrow_mut());
+        self.wake_watchers(Event::Left);
+        let phase = self.remote.phase();
+        if self.phase_seen.replace(phase) != phase {
+            self.wake_watchers(Event::Phase);
+        }
+    }
+
+    fn wake_watchers(&self, event: Event) {
+        // Woken outside the borrow: a waker may come back into this table.
+        let watching: Vec<Waker> = self.watchers[event as usize]
+            .borrow()
+            .iter()
+            .map(|(_, waker)| waker.clone())
+            .collect();
+        watching.into_iter().for_each(Waker::wake);
+    }
+
+    fn fire_timers(&self) {
+        let Some(next) = self.next_deadline() else {
+            return;
+        };
+        let now = self.now();
+        if next > now {
+            return;
+        }
+        loop {
+            let due = self.timers.borrow_mut().pop_due(now);
+            let Some(waker) = due else { break };
+            waker.wake();
+        }
+        if self.sweep_at.get().is_some_and(|at| at <= now) {
+            self.sweep(now);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let timer = self.timers.borrow().next_deadline();
+        match (timer, self.sweep_at.get()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn sweep(&self, now: Instant) {
+        let mut idle = self.idle.take();
+        idle.retain(|idle| idle.sweep(&self.counters));
+        self.idle.borrow_mut().append(&mut idle);
+        let more = self.pool.sweep() || !self.idle.borrow().is_empty();
+        self.sweep_at.set(more.then(|| now + Self::SWEEP_EVERY));
+    }
+
+    /// Runs tasks until the budget is spent or none is left.
+    fn run_some(&self) {
+        for polls in 0..Self::BUDGET as u64 {
+            let Some(runnable) = self.pop() else {
+                self.counters.polls.add(polls);
+                return;
+            };
+            run(self, runnable);
+        }
+        self.counters.polls.add(Self::BUDGET as u64);
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
+    /// Drops the futures of all tasks. Each is first made runnable, which takes it out of the hands of wakers, then dropped here.
+    fn drop_tasks(&self) {
+        let live: Vec<Waker> = self
+            .live
+            .borrow()
+            .iter()
+            .map(|(_, waker)| waker.clone())
+            .collect();
+        live.into_iter().for_each(Waker::wake);
+        self.remote.take(&mut self.ready.borrow_mut());
+        while let Some(runnable) = self.pop() {
+            // A destructor that panics must not keep the others from running.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(runnable))) {
+                self.note_panic(Panic::new(payload).message());
+            }
+        }
+    }
+}
+
+/// Polls one task. Panics of futures are caught further in; this one catches those of their destructors.
+fn run(core: &Core, runnable: Runnable) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| runnable.run())) {
+        core.note_panic(Panic::new(payload).message());
+    }
+}
+
+/// Brings a runnable task to its shard, from whatever thread.
+fn schedule(remote: &Remote, runnable: Runnable) {
+    let mut runnable = Some(runnable);
+    crate::context::if_current(remote.id(), |core| {
+        if let Some(runnable) = runnable.take() {
+            core.push(runnable);
+        }
+    });
+    if let Some(runnable) = runnable {
+        remote.inject(runnable);
+    }
+}
+
+/// An operation that reads memory of the application's is under way.
+#[derive(Debug)]
+pub(crate) struct InFlight(Rc<Cell<usize>>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// What an engine does while there is nothing to run.
+pub(crate) trait Parker {
+    /// Has the engine wake `cx` when the wake descriptor becomes readable, and at `deadline`.
+    fn prepare(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>);
+}
+
+/// The engine's single task: runs a shard from the start of its main future to its end.
+pub(crate) struct Turn<T, P> {
+    core: Rc<Core>,
+    parker: Option<P>,
+    main: Option<Task<T>>,
+    ending: Option<Ending<T>>,
+}
+
+struct Ending<T> {
+    outcome: Option<Ended<T>>,
+    deadline: Instant,
+    turns: u32,
+}
+
+impl<T: 'static, P: Parker> Turn<T, P> {
+    /// Turns of the engine after the last task is gone. Cancelling takes two submissions (the cancelling, then the closing of the
+    /// descriptor that the cancelled operation held), and an engine may run this task three times before it submits once.
+    const LAST_TURNS: u32 = 16;
+    /// How long operations may take to let go of their memory.
+    const LAST_DEADLINE: Duration = Duration::from_secs(2);
+
+    /// A shard whose main future is what `main` makes; `main` is called here, within the engine.
+    pub(crate) fn new<F>(core: Rc<Core>, parker: P, main: impl FnOnce() -> F) -> Self
+    where
+        F: Future<Output = T> + 'static,
+    {
+        let future = main();
+        let main = core.spawn(future);
+        Self {
+            core,
+            parker: Some(parker),
+            main: Some(main),
+            ending: None,
+        }
+    }
+
+    fn main_has_ended(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(main) = &mut self.main else {
+            return true;
+        };
+        let main_result = match Pin::new(main).poll(cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending if self.core.remote.phase() == Phase::Forced => {
+                Err(crate::task::TaskError::Cancelled)
+            }
+            Poll::Pending => return false,
+        };
+        self.main = None;
+        self.ending = Some(Ending {
+            outcome: Some(Ended {
+                main: main_result,
+                tasks_cut_off: self.core.live_tasks(),
+                tasks_left: 0,
+                operations_left: 0,
+            }),
+            deadline: self.core.now() + Self::LAST_DEADLINE,
+            turns: 0,
+        });
+        true
+    }
+
+    /// One of the last turns: true when nothing is left, or time is up.
+    fn end(&mut self) -> Option<Ended<T>> {
+        self.parker = None;
+        self.core.drop_tasks();
+        self.core.idle.take();
+        let ending = self.ending.as_mut()?;
+        ending.turns += 1;
+        let (tasks_left, operations_left) = (self.core.live_tasks(), self.core.in_flight());
+        let clean = tasks_left == 0 && operations_left == 0 && ending.turns >= Self::LAST_TURNS;
+        if !clean && self.core.now() < ending.deadline {
+            return None;
+        }
+        let outcome = ending.outcome.take()?;
+        Some(Ended {
+            tasks_left,
+            operations_left,
+            ..outcome
+        })
+    }
+}
+
+impl<T, P> Unpin for Turn<T, P> {}
+
+impl<T: 'static, P: Parker> Future for Turn<T, P> {
+    type Output = Ended<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<T>> {
+        let this = &mut *self;
+        let core = this.core.clone();
+        core.begin_turn(cx.waker());
+        loop {
+            core.fire_timers();
+            core.run_some();
+            if this.main_has_ended(cx) {
+                cx.waker().wake_by_ref();
+                return this.end().map_or(Poll::Pending, Poll::Ready);
+            }
+            if core.has_ready() {
+                // The engine reaps completions before it comes back here.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if let Some(parker) = &mut this.parker {
+                parker.prepare(core.next_deadline(), cx);
+            }
+            // The parker may have woken something: a wake that was already there, a deadline that has passed.
+            if !core.has_ready() && core.remote.settle() {
+                core.counters.parks.add(1);
+                core.engine_told.set(false);
+                return Poll::Pending;
+            }
+            if core.remote.rise() {
+                core.look();
+            }
+        }
+    }
+}
+
+/// Runs `f` as shard `core`.
+pub(crate) fn enter<R>(core: &Rc<Core>, f: impl FnOnce() -> R) -> R {
+    context::enter(core, f)
+}

@@ -1,0 +1,173 @@
+//! The one place where an engine is chosen by name.
+
+use crate::{
+    backend::{Backend, Capabilities, MonoioLegacy, MonoioUring, Unavailable},
+    options::EngineOptions,
+};
+use std::{error::Error, fmt, str::FromStr};
+
+/// An engine by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// The best one that works here; which one, and why, is reported.
+    Auto,
+    /// monoio on io_uring.
+    MonoioUring,
+    /// monoio on epoll (Linux) or kqueue (macOS).
+    MonoioLegacy,
+}
+
+impl Kind {
+    /// All engines, in the order in which `auto` tries them.
+    pub const ENGINES: [Self; 2] = [Self::MonoioUring, Self::MonoioLegacy];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::MonoioUring => MonoioUring::NAME,
+            Self::MonoioLegacy => MonoioLegacy::NAME,
+        }
+    }
+
+    /// Decides: an engine asked for by name is tried and never replaced; `auto` takes the first that works and says what it passed
+    /// over.
+    ///
+    /// # Errors
+    /// The engine that was asked for cannot be used here; or, with `auto`, none can.
+    pub fn choose(self, options: &EngineOptions) -> Result<Choice, Unavailable> {
+        if self != Self::Auto {
+            return Ok(Choice {
+                kind: self,
+                capabilities: self.probe(options)?,
+            });
+        }
+        let mut passed_over = Vec::new();
+        let mut last = None;
+        for kind in Self::ENGINES {
+            match kind.probe(options) {
+                Ok(mut capabilities) => {
+                    capabilities.remarks.splice(0..0, passed_over);
+                    return Ok(Choice { kind, capabilities });
+                }
+                Err(unavailable) => {
+                    passed_over.push(unavailable.to_string());
+                    last = Some(unavailable);
+                }
+            }
+        }
+        let reason = passed_over.join("; ");
+        Err(Unavailable {
+            reason,
+            ..last.unwrap_or(Unavailable {
+                engine: "auto",
+                reason: String::new(),
+            })
+        })
+    }
+
+    /// Whether this engine can be used here.
+    ///
+    /// # Errors
+    /// The reason why not. `auto` itself is no engine; see [`choose`](Self::choose).
+    pub fn probe(self, options: &EngineOptions) -> Result<Capabilities, Unavailable> {
+        crate::with_backend!(self, B => B::probe(options), auto => self.choose(options).map(|choice| choice.capabilities))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        std::iter::once(Self::Auto)
+            .chain(Self::ENGINES)
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| UnknownKind {
+                name: name.to_owned(),
+            })
+    }
+}
+
+/// There is no engine of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind {
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no engine {:?}; there are auto", self.name)?;
+        Kind::ENGINES
+            .iter()
+            .try_for_each(|kind| write!(f, ", {kind}"))
+    }
+}
+
+impl Error for UnknownKind {}
+
+/// An engine that was found to work here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Which.
+    pub kind: Kind,
+    /// What it offers, and what was passed over for it.
+    pub capabilities: Capabilities,
+}
+
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+#[macro_export]
+macro_rules! with_backend {
+    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        match $kind {
+            $crate::Kind::Auto => $auto,
+            $crate::Kind::MonoioUring => {
+                type $backend = $crate::MonoioUring;
+                $then
+            }
+            $crate::Kind::MonoioLegacy => {
+                type $backend = $crate::MonoioLegacy;
+                $then
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+    use crate::options::EngineOptions;
+
+    #[test]
+    fn names_lead_to_kinds_and_back() {
+        for kind in [Kind::Auto].into_iter().chain(Kind::ENGINES) {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "kqueue".parse::<Kind>().unwrap_err().to_string();
+        assert!(
+            error.contains("kqueue") && error.contains("monoio-legacy"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn auto_chooses_an_engine_that_works_and_accounts_for_those_before_it() {
+        let options = EngineOptions::default();
+        let choice = Kind::Auto.choose(&options).unwrap();
+        assert_ne!(choice.kind, Kind::Auto);
+        let passed_over = Kind::ENGINES
+            .iter()
+            .take_while(|kind| **kind != choice.kind);
+        for kind in passed_over {
+            let reason = kind.probe(&options).unwrap_err().to_string();
+            assert!(choice.capabilities.remarks.contains(&reason), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Receive buffers: lent to the application as a [`Lease`], back in their shard's [`Pool`] when dropped.
+//!
+//! # Sizes
+//! 4, 16, 64 and 256 KiB. A receive that fills its lease makes the next one a class larger, one that fills less than a quarter makes
+//! the next the smallest: bulk transfers get large buffers, and a connection that only pings never holds more than 4 KiB.
+//!
+//! # Bounds
+//! Bytes of leases held by the application and of free buffers kept are bounded by [`Pool::LIMIT_BYTES`] per shard; beyond it, leases
+//! are the smallest. Receives in flight are bounded by the number of connections (a bound on these would dead-lock idle ones).
+//! Buffers that lay free for a whole sweep are given back to the system.
+//!
+//! # Who owns a buffer
+//! The pool while it is free; the engine from the moment a receive is submitted until its completion was seen, whatever happens to
+//! the future; then the lease.
+
+use shardloop_platform::memory::Block;
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    ops::{Deref, DerefMut},
+    rc::Rc,
+};
+
+/// A size of receive buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Class(u8);
+
+impl Class {
+    /// All sizes in bytes, smallest first.
+    pub const BYTES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+    /// The size of a connection's first receive and of idle ones.
+    pub const SMALLEST: Self = Self(0);
+    const LARGEST: Self = Self(3);
+
+    /// Bytes of a buffer of this class.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        Self::BYTES[self.0 as usize]
+    }
+
+    /// The class for the next receive after this one received `filled` bytes.
+    #[must_use]
+    pub fn after(self, filled: usize) -> Self {
+        if filled >= self.bytes() {
+            Self((self.0 + 1).min(Self::LARGEST.0))
+        } else if filled < self.bytes() / 4 {
+            Self::SMALLEST
+        } else {
+            self
+        }
+    }
+}
+
+/// Free receive buffers of one shard.
+#[derive(Clone, Debug)]
+pub struct Pool(Rc<Shelves>);
+
+#[derive(Debug, Default)]
+struct Shelves {
+    free: [RefCell<Vec<Memory>>; Class::BYTES.len()],
+    /// Fewest free buffers of each class since the last sweep: nobody needed these.
+    unused: [Cell<usize>; Class::BYTES.len()],
+    free_bytes: Cell<usize>,
+    held_bytes: Cell<usize>,
+    held_bytes_peak: Cell<usize>,
+    in_flight: Cell<usize>,
+    misses: Cell<u64>,
+}
+
+impl Pool {
+    /// Bytes that leases in the application's hands and free buffers may take together, per shard.
+    pub const LIMIT_BYTES: usize = 64 << 20;
+
+    /// An empty pool.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Rc::default())
+    }
+
+    /// A buffer for a receive. It is of class `class`, or of the smallest beyond the limit or if memory is short.
+    #[must_use]
+    pub fn take(&self, class: Class) -> Vacant {
+        let over =
+            self.0.held_bytes.get() + self.0.free_bytes.get() + class.bytes() > Self::LIMIT_BYTES;
+        let class = if over && self.shelf_is_empty(class) {
+            Class::SMALLEST
+        } else {
+            class
+        };
+        let (class, memory) = self.lend(class);
+        self.0.in_flight.set(self.0.in_flight.get() + 1);
+        Vacant {
+            class,
+            memory: Some(memory),
+            pool: self.clone(),
+        }
+    }
+
+    /// Receives that hold a buffer now.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.in_flight.get()
+    }
+
+    /// Bytes of leases in the application's hands now, and at their peak.
+    #[must_use]
+    pub fn held_bytes(&self) -> (usize, usize) {
+        (self.0.held_bytes.get(), self.0.held_bytes_peak.get())
+    }
+
+    /// Buffers that had to be made because none was free.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.0.misses.get()
+    }
+
+    /// Gives back to the system what lay free since the last sweep. True while there is something left to sweep.
+    pub fn sweep(&self) -> bool {
+        for (shelf, unused) in self.0.free.iter().zip(&self.0.unused) {
+            let mut shelf = shelf.borrow_mut();
+            let keep = shelf.len() - unused.get().min(shelf.len());
+            let freed: usize = shelf.drain(keep..).map(|memory| memory.len()).sum();
+            self.0.free_bytes.set(self.0.free_bytes.get() - freed);
+            unused.set(shelf.len());
+        }
+        self.has_free()
+    }
+
+    /// Whether any buffer lies free.
+    #[must_use]
+    pub fn has_free(&self) -> bool {
+        self.0.free_bytes.get() > 0
+    }
+
+    fn shelf_is_empty(&self, class: Class) -> bool {
+        self.0.free[class.0 as usize].borrow().is_empty()
+    }
+
+    fn lend(&self, class: Class) -> (Class, Memory) {
+        let mut shelf = self.0.free[class.0 as usize].borrow_mut();
+        if let Some(memory) = shelf.pop() {
+            let unused = &self.0.unused[class.0 as usize];
+            unused.set(unused.get().min(shelf.len()));
+            self.0
+                .free_bytes
+                .set(self.0.free_bytes.get() - memory.len());
+            return (class, memory);
+        }
+        self.0.misses.set(self.0.misses.get() + 1);
+        Memory::new(class)
+    }
+
+    fn put_back(&self, class: Class, memory: Memory) {
+        let free = self.0.free_bytes.get() + memory.len();
+        if free + self.0.held_bytes.get() <= Self::LIMIT_BYTES {
+            self.0.free_bytes.set(free);
+            self.0.free[class.0 as usize].borrow_mut().push(memory);
+        }
+    }
+
+    fn hold(&self, bytes: usize) {
+        let held = self.0.held_bytes.get() + bytes;
+        self.0.held_bytes.set(held);
+        self.0
+            .held_bytes_peak
+            .set(self.0.held_bytes_peak.get().max(held));
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.held_bytes.set(self.0.held_bytes.get() - bytes);
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The bytes of a buffer. Large ones are mappings of their own, so that giving them back shrinks the process.
+enum Memory {
+    Heap(Box<[u8]>),
+    Pages(Block),
+}
+
+impl Memory {
+    /// A buffer of `class`; of the smallest if the system will not map a large one.
+    fn new(class: Class) -> (Class, Self) {
+        if class > Class::SMALLEST
+            && let Ok(block) = Block::new(class.bytes())
+        {
+            return (class, Self::Pages(block));
+        }
+        let smallest = Class::SMALLEST;
+        (
+            smallest,
+            Self::Heap(vec![0; smallest.bytes()].into_boxed_slice()),
+        )
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Pages(block) => block,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Pages(block) => block,
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+/// A buffer an engine receives into. Its address stays the same while this value moves.
+#[derive(Debug)]
+pub struct Vacant {
+    class: Class,
+    memory: Option<Memory>,
+    pool: Pool,
+}
+
+impl Vacant {
+    /// Its size class.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Where to receive into.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.memory.as_deref_mut().unwrap_or_default()
+    }
+
+    /// The receive brought `filled` bytes.
+    ///
+    /// # Panics
+    /// If these are more than the buffer holds.
+    #[must_use]
+    pub fn filled(mut self, filled: usize) -> Lease {
+        let memory = self.memory.take();
+        let capacity = memory.as_ref().map_or(0, |memory| memory.len());
+        assert!(
+            filled <= capacity,
+            "received {filled} bytes into a buffer of {capacity}"
+        );
+        self.pool.hold(capacity);
+        Lease {
+            class: self.class,
+            memory,
+            start: 0,
+            end: filled,
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+impl Drop for Vacant {
+    fn drop(&mut self) {
+        self.pool.0.in_flight.set(self.pool.0.in_flight.get() - 1);
+        if let Some(memory) = self.memory.take() {
+            self.pool.put_back(self.class, memory);
+        }
+    }
+}
+
+/// A filled receive buffer: the received bytes, readable and writable. Dropping it gives the buffer back to its shard.
+///
+/// An empty lease from `recv` means that the peer has closed its side.
+pub struct Lease {
+    class: Class,
+    memory: Option<Memory>,
+    start: usize,
+    end: usize,
+    pool: Pool,
+}
+
+impl Lease {
+    /// Forgets the first `count` bytes.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn advance(&mut self, count: usize) {
+        assert!(
+            count <= self.len(),
+            "advance by {count} of {} bytes",
+            self.len()
+        );
+        self.start += count;
+    }
+
+    /// Forgets all but the first `count` bytes; does nothing if there are fewer.
+    pub fn truncate(&mut self, count: usize) {
+        self.end = self.end.min(self.start + count);
+    }
+}
+
+impl Deref for Lease {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.memory
+            .as_deref()
+            .map_or(&[], |bytes| &bytes[self.start..self.end])
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Some(bytes) => &mut bytes[self.start..self.end],
+            None => &mut [],
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease({} bytes)", self.len())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.release(memory.len());
+            self.pool.put_back(self.class, memory);
+        }
+    }
+}
+
+/// A buffer of somebody else's pool, as a lease: for streams of other runtimes, whose leases have to move between threads.
+#[derive(Debug)]
+pub struct Loan {
+    memory: Vec<u8>,
+    filled: usize,
+    give_back: fn(Vec<u8>),
+}
+
+impl Loan {
+    /// The first `filled` bytes of `memory`; when dropped, `give_back` gets the buffer.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    #[must_use]
+    pub fn new(memory: Vec<u8>, filled: usize, give_back: fn(Vec<u8>)) -> Self {
+        assert!(
+            filled <= memory.len(),
+            "{filled} bytes in a buffer of {}",
+            memory.len()
+        );
+        Self {
+            memory,
+            filled,
+            give_back,
+        }
+    }
+}
+
+impl Deref for Loan {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.filled]
+    }
+}
+
+impl DerefMut for Loan {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.filled]
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        (self.give_back)(std::mem::take(&mut self.memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, Pool};
+
+    #[test]
+    fn full_receives_grow_and_small_ones_fall_back() {
+        let [k4, k16, k64, k256] = [0, 1, 2, 3].map(Class);
+        assert_eq!(k4.after(4 << 10), k16);
+        assert_eq!(k4.after(1), k4);
+        assert_eq!(k16.after(16 << 10), k64);
+        assert_eq!(k64.after(16 << 10), k64, "a quarter keeps the class");
+        assert_eq!(k64.after((16 << 10) - 1), k4);
+        assert_eq!(k256.after(256 << 10), k256);
+        assert_eq!(k256.after(0), k4);
+    }
+
+    #[test]
+    fn a_lease_returns_its_buffer_and_the_next_receive_gets_it() {
+        let pool = Pool::new();
+        let mut vacant = pool.take(Class(2));
+        vacant.bytes_mut()[..3].copy_from_slice(b"abc");
+        assert_eq!(pool.in_flight(), 1);
+        let lease = vacant.filled(3);
+        assert_eq!((&*lease, pool.in_flight()), (&b"abc"[..], 0));
+        assert_eq!(pool.held_bytes().0, 64 << 10);
+        drop(lease);
+        assert_eq!(pool.held_bytes(), (0, 64 << 10));
+        assert_eq!(pool.misses(), 1);
+        drop(pool.take(Class(2)));
+        assert_eq!(pool.misses(), 1, "the free buffer was used again");
+    }
+
+    #[test]
+    fn beyond_the_limit_leases_are_the_smallest() {
+        let pool = Pool::new();
+        let held: Vec<_> = (0..256).map(|_| pool.take(Class(3)).filled(1)).collect();
+        assert_eq!(pool.held_bytes().0, Pool::LIMIT_BYTES);
+        assert_eq!(pool.take(Class(3)).class(), Class::SMALLEST);
+        drop(held);
+        assert_eq!(pool.take(Class(3)).class(), Class(3));
+    }
+
+    #[test]
+    fn two_sweeps_free_what_nobody_used() {
+        let pool = Pool::new();
+        drop([pool.take(Class(1)), pool.take(Class(1))]);
+        assert!(pool.sweep(), "the first sweep only begins to watch");
+        drop(pool.take(Class(1)));
+        assert!(pool.sweep(), "one was used since, one was not");
+        assert!(!pool.sweep());
+    }
+
+    #[test]
+    fn a_lease_is_cut_from_both_ends() {
+        let mut vacant = Pool::new().take(Class::SMALLEST);
+        vacant.bytes_mut()[..6].copy_from_slice(b"abcdef");
+        let mut lease = vacant.filled(6);
+        lease.advance(2);
+        lease.truncate(3);
+        assert_eq!(&*lease, b"cde");
+        lease.truncate(100);
+        assert_eq!(&*lease, b"cde");
+    }
+}

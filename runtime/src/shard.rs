@@ -1,0 +1,129 @@
+//! A shard as a service sees it: its number, its endpoints, its tasks.
+
+use crate::{
+    accept::{Accept, Inbox, Incoming},
+    backend::Backend,
+    metrics::Metrics,
+    options::StreamOptions,
+    placement::Seat,
+    shutdown::{Stopping, stopping},
+    task::{Task, spawn},
+};
+use std::{fmt, future::Future, net::SocketAddr, rc::Rc, sync::Arc};
+
+/// The shard a service runs on. Cheap to clone; never leaves its thread.
+pub struct Shard<B: Backend>(Rc<Facts<B>>);
+
+pub(crate) struct Facts<B: Backend> {
+    pub(crate) index: usize,
+    pub(crate) seat: Seat,
+    pub(crate) world: Arc<World<B>>,
+}
+
+/// What all shards of a plan have in common.
+pub(crate) struct World<B: Backend> {
+    pub(crate) shards: usize,
+    pub(crate) doors: Vec<Door<B>>,
+}
+
+/// An endpoint from the inside.
+pub(crate) struct Door<B: Backend> {
+    pub(crate) address: SocketAddr,
+    pub(crate) accept: Accept,
+    pub(crate) stream: StreamOptions,
+    /// One per shard.
+    pub(crate) inboxes: Vec<Arc<Inbox<B::Socket>>>,
+}
+
+impl<B: Backend> Door<B> {
+    /// Whom the listener of shard `index` accepts for.
+    pub(crate) fn targets(&self, index: usize) -> Vec<Arc<Inbox<B::Socket>>> {
+        match self.accept {
+            Accept::ReusePort => vec![self.inboxes[index].clone()],
+            Accept::Handoff => self.inboxes.clone(),
+        }
+    }
+}
+
+impl<B: Backend> Shard<B> {
+    pub(crate) fn new(facts: Facts<B>) -> Self {
+        Self(Rc::new(facts))
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// How many shards the plan has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.world.shards
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn seat(&self) -> &Seat {
+        &self.0.seat
+    }
+
+    /// Where endpoint `endpoint` of the plan is bound, its port resolved.
+    ///
+    /// # Panics
+    /// If the plan has no such endpoint.
+    #[must_use]
+    pub fn address(&self, endpoint: usize) -> SocketAddr {
+        self.0.world.doors[endpoint].address
+    }
+
+    /// The connections this shard is given from endpoint `endpoint` of the plan.
+    ///
+    /// # Panics
+    /// If the plan has no such endpoint.
+    #[must_use]
+    pub fn incoming(&self, endpoint: usize) -> Incoming<B> {
+        let door = &self.0.world.doors[endpoint];
+        Incoming::new(door.inboxes[self.index()].clone(), door.stream)
+    }
+
+    /// Runs a future on this shard; see [`spawn`](crate::spawn()).
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        spawn(future)
+    }
+
+    /// Completes once this shard is asked to end: take nothing new, finish what there is.
+    pub fn stopping(&self) -> Stopping {
+        stopping()
+    }
+
+    /// Its counters so far.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        crate::context::current().metrics()
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World<B>> {
+        &self.0.world
+    }
+}
+
+impl<B: Backend> Clone for Shard<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Backend> fmt::Debug for Shard<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shard")
+            .field("index", &self.index())
+            .field("of", &self.count())
+            .field("engine", &B::NAME)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! Tasks: futures that run on their shard by themselves.
+//!
+//! A [`Task`] that is dropped detaches: its future runs on. [`Task::cancel`] ends it. A panic inside ends that task alone and is its
+//! result. Whatever still lives when the shard ends is cancelled: its future is dropped on the shard's own thread.
+
+use crate::{context, executor::Core};
+use pin_project_lite::pin_project;
+use std::{
+    any::Any,
+    error::Error,
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+/// Runs `future` on the current shard.
+///
+/// # Panics
+/// Outside a shard's thread: there is nobody to run it.
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    context::current().spawn(future)
+}
+
+/// A running task. Await it for its result; drop it to let it run on by itself.
+#[derive(Debug)]
+#[must_use = "a dropped task runs on by itself; call detach() to say that this is meant"]
+pub struct Task<T>(Option<async_task::FallibleTask<Result<T, Panic>>>);
+
+impl<T> Task<T> {
+    pub(crate) fn new(task: async_task::Task<Result<T, Panic>>) -> Self {
+        Self(Some(task.fallible()))
+    }
+
+    /// Lets it run on by itself, as dropping does.
+    pub fn detach(self) {}
+
+    /// Ends it: its future is dropped, if it has not finished by then. Returns when that is done, with the result it may have had.
+    pub async fn cancel(mut self) -> Option<Result<T, Panic>> {
+        self.0.take()?.cancel().await
+    }
+
+    /// Whether it has ended, by itself or otherwise.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_none_or(async_task::FallibleTask::is_finished)
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(task) = &mut self.0 else {
+            return Poll::Ready(Err(TaskError::Cancelled));
+        };
+        Pin::new(task).poll(cx).map(|ended| match ended {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(panic)) => Err(TaskError::Panic(panic)),
+            None => Err(TaskError::Cancelled),
+        })
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.detach();
+        }
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug)]
+pub enum TaskError {
+    /// It panicked.
+    Panic(Panic),
+    /// It was cancelled, or its shard ended first.
+    Cancelled,
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panic(panic) => panic.fmt(f),
+            Self::Cancelled => f.write_str("the task was cancelled before it finished"),
+        }
+    }
+}
+
+impl Error for TaskError {}
+
+/// A caught panic.
+pub struct Panic(Box<dyn Any + Send>);
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        Self(payload)
+    }
+
+    /// The message, if it was text.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        if let Some(text) = self.0.downcast_ref::<&'static str>() {
+            text
+        } else if let Some(text) = self.0.downcast_ref::<String>() {
+            text
+        } else {
+            "a panic whose payload is not text"
+        }
+    }
+
+    /// What was thrown, for `std::panic::resume_unwind`.
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.0
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the task panicked: {}", self.message())
+    }
+}
+
+impl Error for Panic {}
+
+pin_project! {
+    /// A task's future with what the shard needs around it: panics are caught, and its end is noted.
+    pub(crate) struct Tracked<F> {
+        #[pin]
+        future: F,
+        live: Live,
+    }
+}
+
+impl<F> Tracked<F> {
+    pub(crate) fn new(future: F, core: Rc<Core>, key: usize) -> Self {
+        Self {
+            future,
+            live: Live { core, key },
+        }
+    }
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // A future that panicked is never polled again, so nobody sees what it left half done.
+        match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(payload) => {
+                let panic = Panic::new(payload);
+                this.live.core.note_panic(panic.message());
+                Poll::Ready(Err(panic))
+            }
+        }
+    }
+}
+
+/// A task's entry in its shard's registry, for as long as its future exists.
+struct Live {
+    core: Rc<Core>,
+    key: usize,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.core.forget_task(self.key);
+    }
+}
