@@ -328,10 +328,7 @@ fn notes(
         .iter()
         .any(|cell| cell.factors.protocol == Protocol::Echo)
     {
-        found.push(Warning::Driver {
-            remark: "echo has no messages: its system calls are divided by the load's round trips."
-                .to_owned(),
-        });
+        found.push(Warning::Unframed);
     }
     found
 }
@@ -393,4 +390,136 @@ fn folder_name(about: &Circumstances) -> String {
 
 fn now_utc() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::tests::{conduct, good};
+    use crate::host::Signal;
+    use crate::matrix::Order;
+    use crate::matrix::tests::design;
+    use crate::repetition::{Failure, Job, Outcome};
+
+    fn found(
+        cpus: usize,
+        rounds: u32,
+        script: impl FnMut(&Job<'_>, u32) -> Outcome,
+    ) -> Vec<String> {
+        let (plan, record) = conduct(
+            design(rounds, Order::Random, 1),
+            &Interrupt::pretend(None),
+            script,
+        );
+        let host = HostDescription {
+            cpus,
+            governor: Some("performance".to_owned()),
+            ..HostDescription::default()
+        };
+        let checks = warnings(
+            &plan,
+            &record,
+            &analysis::analyse(&plan, &record),
+            &host,
+            false,
+        );
+        checks
+            .into_iter()
+            .map(|check| check.id)
+            .filter(|id| id != "W-STEAL" && id != "N-UNKNOWN")
+            .collect()
+    }
+
+    fn fails(own_fault: bool) -> Outcome {
+        let failure = Failure {
+            own_fault,
+            ..Failure::new("E-X", "bad luck")
+        };
+        Outcome {
+            failure: Some(failure),
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn a_roomy_quiet_machine_needs_no_warning() {
+        assert_eq!(found(8, 6, |job, _| good(job, 1e5, 7e3)), [""; 0]);
+    }
+
+    #[test]
+    fn warnings_by_their_causes() {
+        assert_eq!(found(2, 6, |job, _| good(job, 1e5, 7e3)), ["W-SHARED-CPU"]);
+        assert_eq!(
+            found(1, 6, |job, _| good(job, 1e5, 7e3)),
+            ["W-ONE-CPU", "W-OVERSUBSCRIBED"]
+        );
+        assert_eq!(found(8, 3, |job, _| good(job, 1e5, 7e3)), ["W-FEW-ROUNDS"]);
+        assert_eq!(
+            found(8, 6, |job, _| if job.cell.control {
+                fails(false)
+            } else {
+                good(job, 1e5, 7e3)
+            }),
+            ["W-NO-CONTROL"]
+        );
+        let busy = |job: &Job<'_>, _| {
+            let mut outcome = good(job, 1e5, 7e3);
+            let load = outcome.load.as_mut().unwrap();
+            (load.client.cpu_share, load.little_ratio) = (Some(0.98), Some(1.2));
+            outcome
+        };
+        assert_eq!(found(8, 6, busy), ["W-CLIENT-BOUND", "W-WINDOW"]);
+        let uncounted = |job: &Job<'_>, _| {
+            let mut outcome = good(job, 1e5, 7e3);
+            if let Some(calls) = outcome.calls.as_mut() {
+                calls.reason = Some("not permitted".to_owned());
+            }
+            outcome
+        };
+        assert_eq!(found(8, 6, uncounted), ["N-CALLS"]);
+    }
+
+    #[test]
+    fn exits_of_a_run() {
+        let code = |interrupt: Interrupt, outcome: &dyn Fn(&Job<'_>) -> Outcome| {
+            exit(
+                &conduct(design(3, Order::Fixed, 1), &interrupt, |job, _| {
+                    outcome(job)
+                })
+                .1,
+            )
+            .code()
+        };
+        let quiet = || Interrupt::pretend(None);
+        assert_eq!(code(quiet(), &|job| good(job, 1e5, 7e3)), 0);
+        assert_eq!(code(quiet(), &|_| fails(false)), 1);
+        assert_eq!(code(quiet(), &|_| fails(true)), 6);
+        assert_eq!(
+            code(Interrupt::pretend(Some(Signal::Interrupt)), &|_| fails(
+                false
+            )),
+            130
+        );
+        assert_eq!(
+            code(Interrupt::pretend(Some(Signal::Terminate)), &|_| fails(
+                true
+            )),
+            143
+        );
+    }
+
+    #[test]
+    fn a_folders_name_has_nothing_odd_in_it() {
+        let about = Circumstances {
+            tool: Tool::default(),
+            source: Source::default(),
+            host: HostDescription {
+                name: Some("a/b c.example".to_owned()),
+                ..HostDescription::default()
+            },
+            started_utc: "2026-01-14T10:15:30Z".to_owned(),
+            command: Vec::new(),
+        };
+        assert_eq!(folder_name(&about), "20260114T101530Z-a_b_c_example-nogit");
+    }
 }
