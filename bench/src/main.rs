@@ -7,6 +7,7 @@ mod analysis;
 mod archive;
 mod campaign;
 mod case;
+mod checks;
 mod child;
 mod cli;
 mod cmd;

@@ -315,7 +315,7 @@ pub(crate) mod tests {
             cpus: 2,
             ..HostDescription::default()
         };
-        let checks = crate::session::warnings(&plan, &record, &analysis, &host, false);
+        let checks = crate::checks::warnings(&plan, &record, &analysis, &host, false);
         let about = Circumstances {
             tool: Tool {
                 rustc: Some("1.95.0 (abc 2026-01-01)".to_owned()),

@@ -1,15 +1,12 @@
 //! A measurement from its plan to its files: what `quick` and `run` have in common.
 
-use crate::analysis::{self, Analysis, CellResult, Status};
+use crate::analysis;
 use crate::archive::{self, Archive};
 use crate::campaign::{Campaign, Keeper, Record};
-use crate::contract::Protocol;
+use crate::checks;
 use crate::exit::{Exit, Refusal};
-use crate::host::{self, HostDescription, Interrupt};
+use crate::host::{self, Interrupt};
 use crate::matrix::Plan;
-use crate::measure::stats;
-use crate::measure::verdict::Verdict;
-use crate::measure::warning::{Check, Warning};
 use crate::process::{Limits, ProcessRunner};
 use crate::progress::Progress;
 use crate::provenance::{self, Source, Tool};
@@ -18,19 +15,9 @@ use crate::report::{self, Look};
 use crate::result::{Circumstances, RunFile};
 use crate::stdout;
 use anyhow::Context;
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
-
-/// A generator above this share of its CPU is the limit.
-const CLIENT_BOUND: f64 = 0.90;
-/// Little's law must hold this well.
-const LITTLE_TOLERANCE: f64 = 0.05;
-/// Steal below this is not worth a line.
-const STEAL_MIN: f64 = 0.01;
-/// Intervals with less are called weak.
-const COVERAGE_MIN: f64 = 0.95;
 
 /// Where results go and how much is said.
 #[derive(Clone, Debug)]
@@ -119,7 +106,7 @@ impl Session {
         finished_utc: Option<String>,
     ) -> anyhow::Result<RunFile> {
         let analysis = analysis::analyse(plan, record);
-        let checks = warnings(
+        let checks = checks::warnings(
             plan,
             record,
             &analysis,
@@ -161,179 +148,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Everything a reader must know about this run.
-pub(crate) fn warnings(
-    plan: &Plan,
-    record: &Record,
-    analysis: &Analysis,
-    host: &HostDescription,
-    debug_build: bool,
-) -> Vec<Check> {
-    let mut found = Vec::new();
-    found.extend(debug_build.then_some(Warning::DebugBuild));
-    found.extend(cpu_warnings(plan, host.cpus));
-    found.extend(steal(record));
-    found.extend(generator_warnings(&analysis.cells));
-    found.extend(round_warnings(plan, record, analysis));
-    found.extend(notes(plan, record, analysis, host));
-    found.iter().map(Check::from).collect()
-}
-
-/// What can be said of a plan before it is run, as lines.
-pub(crate) fn foreseen(plan: &Plan) -> String {
-    let warnings = cpu_warnings(plan, host::usable_cpus());
-    warnings
-        .iter()
-        .map(|warning| report::warning_line(&Check::from(warning)))
-        .collect()
-}
-
-fn cpu_warnings(plan: &Plan, cpus: usize) -> Vec<Warning> {
-    let threads = plan
-        .cells
-        .iter()
-        .map(|cell| cell.factors.threads)
-        .max()
-        .unwrap_or(0);
-    let mut found = Vec::new();
-    if cpus == 1 {
-        found.push(Warning::OneCpu);
-    } else if threads + 1 > cpus {
-        found.push(Warning::SharedCpu { cpus });
-    }
-    found.extend((threads > cpus).then_some(Warning::Oversubscribed { threads, cpus }));
-    found
-}
-
-fn steal(record: &Record) -> Option<Warning> {
-    let shares: Vec<f64> = record
-        .surroundings
-        .iter()
-        .filter_map(|round| round.steal_share)
-        .collect();
-    let median = stats::median(&shares)?;
-    let worst = shares.iter().copied().fold(0.0, f64::max);
-    (median >= STEAL_MIN).then_some(Warning::Steal {
-        median,
-        worst,
-        rounds: shares.len(),
-    })
-}
-
-fn generator_warnings(cells: &[CellResult]) -> Vec<Warning> {
-    let measured: Vec<&CellResult> = cells
-        .iter()
-        .filter(|cell| cell.status == Status::Ok)
-        .collect();
-    let shares: Vec<f64> = measured
-        .iter()
-        .filter_map(|cell| cell.summary.client_cpu_share)
-        .filter(|share| *share >= CLIENT_BOUND)
-        .collect();
-    let far = |ratio: &f64| (ratio - 1.0).abs() > LITTLE_TOLERANCE;
-    let not_full = measured
-        .iter()
-        .filter_map(|cell| cell.summary.little_ratio)
-        .filter(far)
-        .count();
-    let mut found = Vec::new();
-    if let Some(share) = shares.iter().copied().reduce(f64::max) {
-        found.push(Warning::ClientBound {
-            cells: shares.len(),
-            of: measured.len(),
-            share,
-        });
-    }
-    found.extend((not_full > 0).then_some(Warning::WindowNotFull {
-        cells: not_full,
-        of: measured.len(),
-    }));
-    found
-}
-
-fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warning> {
-    let rounds = record.rounds_ran as usize;
-    let coverage = stats::coverage(rounds, stats::rank(rounds).max(1));
-    let dropped = record.rounds_ran < plan.rounds && record.interrupted.is_none();
-    let control = analysis.cells.iter().find(|cell| cell.cell.control);
-    let failed = control.is_some_and(|cell| {
-        cell.versus
-            .iter()
-            .any(|versus| versus.verdict == Verdict::Failed)
-    });
-    let mut found = Vec::new();
-    found.extend(dropped.then_some(Warning::RoundsDropped {
-        ran: record.rounds_ran,
-        planned: plan.rounds,
-    }));
-    found.extend(
-        (rounds > 0 && coverage < COVERAGE_MIN).then_some(Warning::FewRounds { rounds, coverage }),
-    );
-    found.extend((control.is_none() || failed).then_some(Warning::NoControl { failed }));
-    found
-}
-
-fn notes(
-    plan: &Plan,
-    record: &Record,
-    analysis: &Analysis,
-    host: &HostDescription,
-) -> Vec<Warning> {
-    let outcomes = || {
-        record
-            .repetitions
-            .iter()
-            .map(|repetition| &repetition.outcome)
-    };
-    let remarks: BTreeSet<&String> = outcomes()
-        .filter_map(|outcome| outcome.ready.as_ref())
-        .flat_map(|ready| &ready.remarks)
-        .collect();
-    let uncounted = outcomes().filter_map(|outcome| outcome.calls.as_ref()?.reason.as_ref());
-    let reasons: BTreeSet<&String> = uncounted.chain(&record.calls_skipped).collect();
-    let unknown_steal = !record.surroundings.is_empty()
-        && record
-            .surroundings
-            .iter()
-            .all(|round| round.steal_share.is_none());
-    let cpu_missing = |cell: &&CellResult| {
-        cell.status == Status::Ok && cell.summary.server_cpu_ns_per_rt.is_none()
-    };
-    let mut found: Vec<Warning> = remarks
-        .into_iter()
-        .map(|remark| Warning::Driver {
-            remark: remark.clone(),
-        })
-        .collect();
-    found.extend(reasons.into_iter().map(|reason| Warning::CallsUnknown {
-        reason: reason.clone(),
-    }));
-    found.extend(unknown_steal.then(|| Warning::Unknown {
-        what: "time stolen by other guests".to_owned(),
-    }));
-    if host.governor.is_none() {
-        found.push(Warning::Unknown {
-            what: "frequency governor".to_owned(),
-        });
-    }
-    if analysis.cells.iter().any(|cell| cpu_missing(&cell)) {
-        found.push(Warning::Unknown {
-            what: "CPU time of the server process".to_owned(),
-        });
-    }
-    if plan
-        .cells
-        .iter()
-        .any(|cell| cell.factors.protocol == Protocol::Echo)
-    {
-        found.push(Warning::Driver {
-            remark: "echo has no messages: its system calls are divided by the load's round trips."
-                .to_owned(),
-        });
-    }
-    found
 }
 
 fn exit(record: &Record) -> Exit {
@@ -393,4 +207,70 @@ fn folder_name(about: &Circumstances) -> String {
 
 fn now_utc() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::tests::{conduct, good};
+    use crate::host::HostDescription;
+    use crate::host::Signal;
+    use crate::matrix::Order;
+    use crate::matrix::tests::design;
+    use crate::repetition::{Failure, Job, Outcome};
+
+    fn fails(own_fault: bool) -> Outcome {
+        let failure = Failure {
+            own_fault,
+            ..Failure::new("E-X", "bad luck")
+        };
+        Outcome {
+            failure: Some(failure),
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn exits_of_a_run() {
+        let code = |interrupt: Interrupt, outcome: &dyn Fn(&Job<'_>) -> Outcome| {
+            exit(
+                &conduct(design(3, Order::Fixed, 1), &interrupt, |job, _| {
+                    outcome(job)
+                })
+                .1,
+            )
+            .code()
+        };
+        let quiet = || Interrupt::pretend(None);
+        assert_eq!(code(quiet(), &|job| good(job, 1e5, 7e3)), 0);
+        assert_eq!(code(quiet(), &|_| fails(false)), 1);
+        assert_eq!(code(quiet(), &|_| fails(true)), 6);
+        assert_eq!(
+            code(Interrupt::pretend(Some(Signal::Interrupt)), &|_| fails(
+                false
+            )),
+            130
+        );
+        assert_eq!(
+            code(Interrupt::pretend(Some(Signal::Terminate)), &|_| fails(
+                true
+            )),
+            143
+        );
+    }
+
+    #[test]
+    fn a_folders_name_has_nothing_odd_in_it() {
+        let about = Circumstances {
+            tool: Tool::default(),
+            source: Source::default(),
+            host: HostDescription {
+                name: Some("a/b c.example".to_owned()),
+                ..HostDescription::default()
+            },
+            started_utc: "2026-01-14T10:15:30Z".to_owned(),
+            command: Vec::new(),
+        };
+        assert_eq!(folder_name(&about), "20260114T101530Z-a_b_c_example-nogit");
+    }
 }

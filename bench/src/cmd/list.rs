@@ -5,14 +5,14 @@ use crate::contract::Protocol;
 use crate::exit::Exit;
 use crate::host::{self, DriverInfo};
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
-use crate::{session, stdout};
+use crate::{checks, stdout};
 use std::fmt::Write as _;
 
 /// Prints it.
 pub(crate) fn run(args: &ListArgs) -> anyhow::Result<Exit> {
     let plan = Plan::new(args.matrix.matrix()?.cells()?, args.design.design());
     stdout::put(&describe(&plan, &host::drivers()));
-    stdout::put(&session::foreseen(&plan));
+    stdout::put(&checks::foreseen(&plan));
     Ok(Exit::Success)
 }
 

@@ -3,7 +3,7 @@
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
-use crate::{session, stdout};
+use crate::{checks, session, stdout};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let plan = Plan::new(args.matrix.matrix()?.cells()?, args.design.design());
     if args.dry_run {
         stdout::put(&describe(&plan));
-        stdout::put(&session::foreseen(&plan));
+        stdout::put(&checks::foreseen(&plan));
         return Ok(Exit::Success);
     }
     session::refuse_debug_build(args.output.allow_debug)?;

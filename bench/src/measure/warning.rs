@@ -76,6 +76,8 @@ pub(crate) enum Warning {
         /// Why.
         reason: String,
     },
+    /// `echo` cells are among those measured.
+    Unframed,
     /// A sensor this machine does not have.
     Unknown {
         /// What could not be read.
@@ -109,6 +111,7 @@ impl Warning {
             Warning::DebugBuild => "W-DEBUG",
             Warning::Driver { .. } => "N-DRIVER",
             Warning::CallsUnknown { .. } => "N-CALLS",
+            Warning::Unframed => "N-UNFRAMED",
             Warning::Unknown { .. } => "N-UNKNOWN",
         }
     }
@@ -168,6 +171,9 @@ impl fmt::Display for Warning {
             Warning::DebugBuild => f.write_str("this is a debug build; its numbers mean nothing. run: cargo run --release -p bench"),
             Warning::Driver { remark } => f.write_str(remark),
             Warning::CallsUnknown { reason } => write!(f, "system calls were not counted: {reason}."),
+            Warning::Unframed => f.write_str(
+                "echo has no messages: its system calls are divided by the round trips of the load. compare them with each other only.",
+            ),
             Warning::Unknown { what } => write!(f, "{what}: not exposed by this machine. not checked."),
         }
     }
