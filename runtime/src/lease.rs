@@ -1,8 +1,8 @@
 //! Receive buffers: lent to the application as a [`Lease`], back in their shard's [`Pool`] when dropped.
 //!
 //! # Sizes
-//! 4, 16, 64 and 256 KiB. A receive that fills its lease makes the next one a class larger, one that fills less than a quarter makes
-//! the next the smallest: bulk transfers get large buffers, and a connection that only pings never holds more than 4 KiB.
+//! 4, 16, 64 and 256 KiB. A receive that fills its lease makes the next one a class larger; eight in a row that fill less than a
+//! quarter make it a class smaller: bulk transfers get large buffers, and a connection that only pings comes down to 4 KiB.
 //!
 //! # Bounds
 //! Bytes of leases held by the application and of free buffers kept are bounded by [`Pool::LIMIT_BYTES`] per shard; beyond it, leases
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// A size of receive buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
 
 impl Class {
@@ -38,16 +38,55 @@ impl Class {
         Self::BYTES[self.0 as usize]
     }
 
-    /// The class for the next receive after this one received `filled` bytes.
+    fn larger(self) -> Self {
+        Self((self.0 + 1).min(Self::LARGEST.0))
+    }
+
+    fn smaller(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+}
+
+/// The size of a connection's next receive, learnt from those before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizing {
+    class: Class,
+    /// Receives in a row that filled less than a quarter.
+    small: u8,
+}
+
+impl Sizing {
+    /// Receives in a row that must be small before the size goes down. One would not do: a peer that keeps sixteen messages under way
+    /// lets a few of them arrive alone now and then, and each time the size would have to climb again.
+    const PATIENCE: u8 = 8;
+
+    /// The class to ask the pool for.
     #[must_use]
-    pub fn after(self, filled: usize) -> Self {
-        if filled >= self.bytes() {
-            Self((self.0 + 1).min(Self::LARGEST.0))
-        } else if filled < self.bytes() / 4 {
-            Self::SMALLEST
+    pub fn class(self) -> Class {
+        self.class
+    }
+
+    /// Notes that a receive into a buffer of `class` brought `filled` bytes.
+    pub fn learn(&mut self, class: Class, filled: usize) {
+        self.small = if filled < class.bytes() / 4 {
+            self.small + 1
         } else {
-            self
+            0
+        };
+        self.class = class;
+        if filled >= class.bytes() {
+            self.class = class.larger();
+        } else if self.small >= Self::PATIENCE {
+            *self = Self {
+                class: class.smaller(),
+                small: 0,
+            };
         }
+    }
+
+    /// Starts over with the smallest.
+    pub fn reset(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -392,18 +431,42 @@ impl Drop for Loan {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Pool};
+    use super::{Class, Pool, Sizing};
 
     #[test]
-    fn full_receives_grow_and_small_ones_fall_back() {
-        let [k4, k16, k64, k256] = [0, 1, 2, 3].map(Class);
-        assert_eq!(k4.after(4 << 10), k16);
-        assert_eq!(k4.after(1), k4);
-        assert_eq!(k16.after(16 << 10), k64);
-        assert_eq!(k64.after(16 << 10), k64, "a quarter keeps the class");
-        assert_eq!(k64.after((16 << 10) - 1), k4);
-        assert_eq!(k256.after(256 << 10), k256);
-        assert_eq!(k256.after(0), k4);
+    fn full_receives_grow_and_only_many_small_ones_shrink() {
+        let mut sizing = Sizing::default();
+        for _ in 0..5 {
+            sizing.learn(sizing.class(), sizing.class().bytes());
+        }
+        assert_eq!(sizing.class(), Class(3), "the largest is the end");
+        sizing.learn(Class(3), 1);
+        assert_eq!(
+            sizing.class(),
+            Class(3),
+            "one small receive changes nothing"
+        );
+        sizing.learn(Class(3), 64 << 10);
+        for _ in 0..7 {
+            sizing.learn(Class(3), (64 << 10) - 1);
+        }
+        assert_eq!(sizing.class(), Class(3));
+        sizing.learn(Class(3), 0);
+        assert_eq!(sizing.class(), Class(2));
+        for _ in 0..100 {
+            sizing.learn(sizing.class(), 10);
+        }
+        assert_eq!(sizing.class(), Class::SMALLEST);
+    }
+
+    #[test]
+    fn a_pool_that_had_to_lend_a_smaller_buffer_is_learnt_from() {
+        let mut sizing = Sizing {
+            class: Class(3),
+            small: 0,
+        };
+        sizing.learn(Class::SMALLEST, 100);
+        assert_eq!(sizing.class(), Class::SMALLEST);
     }
 
     #[test]

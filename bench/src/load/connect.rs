@@ -184,7 +184,7 @@ fn source(to: SocketAddr, client: usize, clients: usize, process: u32) -> Option
 
 /// The system goes on connecting.
 fn is_on_its_way(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EINPROGRESS)
+    shardloop_platform::socket::is_in_progress(error)
 }
 
 /// Whether the connection stands; `Err` if it failed.

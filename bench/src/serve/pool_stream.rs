@@ -5,7 +5,7 @@
 
 use shardloop::{
     Bytes, RecvHalf, SendHalf, Stream,
-    lease::{Class, Loan},
+    lease::{Class, Loan, Sizing},
 };
 use std::{
     cell::RefCell,
@@ -64,7 +64,7 @@ impl PoolStream {
         Self {
             recv: PoolRecv {
                 half: read,
-                class: Class::SMALLEST,
+                sizing: Sizing::default(),
             },
             send: PoolSend { half: write },
         }
@@ -102,12 +102,13 @@ impl Stream for PoolStream {
 #[derive(Debug)]
 pub(crate) struct PoolRecv {
     half: OwnedReadHalf,
-    class: Class,
+    sizing: Sizing,
 }
 
 impl PoolRecv {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Loan>> {
-        let mut memory = take(self.class);
+        let class = self.sizing.class();
+        let mut memory = take(class);
         let mut buffer = ReadBuf::new(&mut memory);
         let poll = Pin::new(&mut self.half).poll_read(cx, &mut buffer);
         let filled = buffer.filled().len();
@@ -116,7 +117,7 @@ impl PoolRecv {
             ready!(poll)?;
             return Poll::Pending;
         }
-        self.class = self.class.after(filled);
+        self.sizing.learn(class, filled);
         Poll::Ready(Ok(Loan::new(memory, filled, give_back)))
     }
 }

@@ -1,6 +1,6 @@
 //! One connection: a stream, the machine that speaks on it, and what is on its way between them.
 
-use super::{Host, input::Input, yield_once};
+use super::{Host, input::Input, spare, yield_once};
 use crate::machine::{App, Fault, Next, Side, StreamMachine, TURN_OUTPUT_BYTES};
 use shardloop::Stream;
 use std::{error::Error, fmt, io, ops::Deref};
@@ -150,30 +150,25 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         app: &mut impl App<M>,
     ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
-        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
-        if out.capacity() == 0 {
-            // Answers are often as long as what they answer.
-            out.reserve(self.input.unread().min(TURN_OUTPUT_BYTES));
+        if self.out.capacity() == 0 {
+            self.out = spare::take();
         }
+        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
         self.input
             .show(|bytes| machine.handle(now, bytes, app, out))
             .map_err(DriveError::Protocol)
     }
 
-    /// Sends what the machine has put out, and gives the buffer back unless it is small.
+    /// Sends what the machine has put out, and gives the buffer back.
     async fn flush(&mut self) -> Result<(), DriveError<M::Error>> {
-        /// A connection may keep as much between messages.
-        const KEEP_BYTES: usize = 1024 + 64;
-        if !self.out.is_empty() {
-            let (result, mut out) = self.stream.send_all(std::mem::take(&mut self.out)).await;
-            result.map_err(DriveError::Stream)?;
-            out.clear();
-            self.out = out;
+        let out = std::mem::take(&mut self.out);
+        if out.is_empty() {
+            spare::give_back(out);
+            return Ok(());
         }
-        if self.out.capacity() > KEEP_BYTES {
-            self.out = Vec::new();
-        }
-        Ok(())
+        let (result, out) = self.stream.send_all(out).await;
+        spare::give_back(out);
+        result.map_err(DriveError::Stream)
     }
 
     async fn others_first(&mut self) {

@@ -4,6 +4,7 @@
 //! copied. The beginning of a message that does not is carried over; then just enough of the next lease is put behind it, twice as
 //! much each time, and once the message has ended the rest is read from the lease again.
 
+use super::spare;
 use crate::machine::{Next, Step};
 use std::ops::DerefMut;
 
@@ -78,7 +79,8 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         };
         let step = handle(&mut lease[self.at..])?;
         self.at += step.consumed;
-        if step.next == Next::NeedInput {
+        if step.next == Next::NeedInput && self.at < lease.len() {
+            self.carry = spare::take();
             self.carry.extend_from_slice(&lease[self.at..]);
             self.at = lease.len();
         }
@@ -102,7 +104,7 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         } else {
             // What was carried is worked off; what was put behind it and is still unread stands in the lease, unchanged.
             self.at -= self.carry.len() - step.consumed;
-            self.carry = Vec::new();
+            spare::give_back(std::mem::take(&mut self.carry));
         }
         Ok(step.next)
     }
