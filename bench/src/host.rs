@@ -52,6 +52,8 @@ pub(crate) struct HostDescription {
     pub(crate) sysctl: BTreeMap<String, Option<String>>,
     /// Resource limits of this process; `null` is unlimited or not exposed.
     pub(crate) limits: BTreeMap<String, Option<u64>>,
+    /// Share of all CPU time that other programs used just before the run.
+    pub(crate) busy_share_before: Option<f64>,
     /// Why a fact above is `null`, by its name.
     pub(crate) not_exposed: BTreeMap<String, String>,
 }
@@ -172,6 +174,15 @@ impl Reading {
             load_1m: self.load_1m,
         }
     }
+}
+
+/// Share of all CPU time that was in use while this program slept for a moment.
+pub(crate) fn busy_share(moment: Duration) -> Option<f64> {
+    let before = Reading::now();
+    std::thread::sleep(moment);
+    let busy_ns = Reading::now().since(&before).busy_ns?;
+    let all = moment.as_secs_f64() * usable_cpus() as f64;
+    Some((busy_ns as f64 / 1e9 / all).min(1.0))
 }
 
 /// A signal that ends the run.
