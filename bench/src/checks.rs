@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 const CLIENT_BOUND: f64 = 0.90;
 /// Little's law must hold this well.
 const LITTLE_TOLERANCE: f64 = 0.05;
+/// Less of the CPUs in use by others is usual.
+const FOREIGN_MIN: f64 = 0.10;
 /// Steal below this is not worth a line.
 const STEAL_MIN: f64 = 0.01;
 /// Intervals with less are called weak.
@@ -31,6 +33,8 @@ pub(crate) fn warnings(
     let mut found = Vec::new();
     found.extend(debug_build.then_some(Warning::DebugBuild));
     found.extend(cpu_warnings(plan, host.cpus));
+    let foreign = host.busy_share_before.filter(|share| *share >= FOREIGN_MIN);
+    found.extend(foreign.map(|share| Warning::Foreign { share }));
     found.extend(steal(record));
     found.extend(generator_warnings(&analysis.cells));
     found.extend(round_warnings(plan, record, analysis));

@@ -5,7 +5,7 @@ use crate::archive::{self, Archive};
 use crate::campaign::{Campaign, Keeper, Record};
 use crate::checks;
 use crate::exit::{Exit, Refusal};
-use crate::host::{self, Interrupt};
+use crate::host::{self, HostDescription, Interrupt};
 use crate::matrix::Plan;
 use crate::process::{Limits, ProcessRunner};
 use crate::progress::Progress;
@@ -18,6 +18,9 @@ use anyhow::Context;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
+
+/// How long the machine is watched before the run.
+const LOOK_AROUND: Duration = Duration::from_millis(300);
 
 /// Where results go and how much is said.
 #[derive(Clone, Debug)]
@@ -181,7 +184,10 @@ fn circumstances() -> Circumstances {
     Circumstances {
         tool: Tool::read(),
         source: Source::read(),
-        host: host::describe(),
+        host: HostDescription {
+            busy_share_before: host::busy_share(LOOK_AROUND),
+            ..host::describe()
+        },
         started_utc: now_utc(),
         command: std::iter::once("bench".to_owned())
             .chain(std::env::args().skip(1))
@@ -213,7 +219,6 @@ fn now_utc() -> String {
 mod tests {
     use super::*;
     use crate::campaign::tests::{conduct, good};
-    use crate::host::HostDescription;
     use crate::host::Signal;
     use crate::matrix::Order;
     use crate::matrix::tests::design;

@@ -13,6 +13,11 @@ pub(crate) enum Warning {
     },
     /// One CPU only.
     OneCpu,
+    /// Other programs were at work just before the run.
+    Foreign {
+        /// Their share of all CPU time.
+        share: f64,
+    },
     /// The hypervisor gave time to others.
     Steal {
         /// Median share of the busy time, over rounds.
@@ -101,6 +106,7 @@ impl Warning {
         match self {
             Warning::SharedCpu { .. } => "W-SHARED-CPU",
             Warning::OneCpu => "W-ONE-CPU",
+            Warning::Foreign { .. } => "W-FOREIGN",
             Warning::Steal { .. } => "W-STEAL",
             Warning::ClientBound { .. } => "W-CLIENT-BOUND",
             Warning::WindowNotFull { .. } => "W-WINDOW",
@@ -135,6 +141,12 @@ impl fmt::Display for Warning {
                 "server and load generator share {cpus} CPUs. round trips/s describes the pair; compare server CPU us/RT instead."
             ),
             Warning::OneCpu => f.write_str("one CPU: sharding cannot be judged here. use a machine with two or more."),
+            Warning::Foreign { share } => write!(
+                f,
+                "other programs used {:.0} % of the CPUs just before the run. they disturb some rounds more than others; \
+                 stop builds and the like, and run again.",
+                percent(share)
+            ),
             Warning::Steal { median, worst, rounds } => write!(
                 f,
                 "this virtual machine lost {:.1} % of its busy time to other guests (median of {rounds} rounds, worst {:.1} %). \
