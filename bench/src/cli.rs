@@ -8,7 +8,7 @@ use crate::factor;
 use crate::host::{self, DriverInfo};
 use crate::matrix::{Design, Matrix, Order};
 use crate::repetition::{Timing, Verify};
-use crate::session::{JsonTarget, Output};
+use crate::study::{JsonTarget, Output};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -289,7 +289,7 @@ impl DesignArgs {
 }
 
 impl OutputArgs {
-    /// The same in the session's words.
+    /// The same in the words of a study.
     pub(crate) fn output(&self, timeout_extra: Duration) -> Output {
         let json = self.json.as_deref().map(|target| {
             if target == "-" {

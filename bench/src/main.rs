@@ -25,8 +25,8 @@ mod repetition;
 mod report;
 mod result;
 mod serve;
-mod session;
 mod stdout;
+mod study;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -6,14 +6,14 @@ use crate::exit::Exit;
 use crate::host;
 use crate::matrix::{Design, Matrix, Order, Plan};
 use crate::repetition::{Timing, Verify};
-use crate::session;
+use crate::study;
 use std::time::Duration;
 
 /// Runs it.
 pub(crate) fn run(args: &QuickArgs) -> anyhow::Result<Exit> {
-    session::refuse_debug_build(args.output.allow_debug)?;
+    study::refuse_debug_build(args.output.allow_debug)?;
     let plan = Plan::new(matrix(host::usable_cpus()).cells()?, design(args));
-    session::conduct(plan, &args.output.output(Duration::from_secs(10)))
+    study::conduct(plan, &args.output.output(Duration::from_secs(10)))
 }
 
 /// Pool N, its control, shards 1, shards N over TCP.

@@ -3,7 +3,7 @@
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
-use crate::{checks, session, stdout};
+use crate::{checks, stdout, study};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         stdout::put(&checks::foreseen(&plan));
         return Ok(Exit::Success);
     }
-    session::refuse_debug_build(args.output.allow_debug)?;
-    session::conduct(plan, &args.output.output(Duration::from_secs(45)))
+    study::refuse_debug_build(args.output.allow_debug)?;
+    study::conduct(plan, &args.output.output(Duration::from_secs(45)))
 }
 
 /// The plan in words: cells, order, times.

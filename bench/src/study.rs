@@ -60,29 +60,29 @@ pub(crate) fn conduct(plan: Plan, output: &Output) -> anyhow::Result<Exit> {
         ProcessRunner::of_this_program(Limits::with_extra(output.timeout_extra), interrupt.clone())
             .context("this program's own file could not be found")?;
     let progress = Progress::fitting(output.quiet, output.no_progress);
-    let mut session = Session { archive, about };
+    let mut study = Study { archive, about };
     let started = Instant::now();
     let campaign = Campaign {
         plan,
         runner: &mut runner,
-        keeper: &mut session,
+        keeper: &mut study,
         interrupt: &interrupt,
         progress: &progress,
         clock: &|| started.elapsed(),
     };
     let (plan, record) = campaign.run()?;
-    let file = session.finish(&plan, &record)?;
-    session.show(&file, output)?;
+    let file = study.finish(&plan, &record)?;
+    study.show(&file, output)?;
     Ok(exit(&record))
 }
 
 /// The files of a run, and what is known about it.
-struct Session {
+struct Study {
     archive: Archive,
     about: Circumstances,
 }
 
-impl Keeper for Session {
+impl Keeper for Study {
     fn plan(&mut self, plan: &Plan) -> anyhow::Result<()> {
         self.archive
             .write("plan.json", &serde_json::to_string_pretty(plan)?)
@@ -97,7 +97,7 @@ impl Keeper for Session {
     }
 }
 
-impl Session {
+impl Study {
     fn finish(&self, plan: &Plan, record: &Record) -> anyhow::Result<RunFile> {
         self.write_run(plan, record, Some(now_utc()))
     }
