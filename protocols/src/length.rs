@@ -39,8 +39,9 @@ impl Length {
                 limit_bytes: self.limit_bytes,
             });
         }
-        let end = HEADER_BYTES + length as usize;
-        Ok((input.len() >= end).then_some(end))
+        // In this order, because with the largest limit the sum overflows where addresses have 32 bits.
+        let there = input.len() - HEADER_BYTES >= length as usize;
+        Ok(there.then(|| HEADER_BYTES + length as usize))
     }
 }
 
