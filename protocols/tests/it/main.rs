@@ -1,0 +1,5 @@
+//! The integration tests of `shardloop-protocols`, one binary.
+
+mod layer;
+mod random;
+mod splits;
