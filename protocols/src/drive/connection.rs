@@ -227,8 +227,8 @@ impl<E: fmt::Display> fmt::Display for DriveError<E> {
 impl<E: Error + 'static> Error for DriveError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Protocol(fault) => Some(fault),
-            Self::Stream(error) => Some(error),
+            Self::Protocol(fault) => fault.source(),
+            Self::Stream(error) => error.source(),
         }
     }
 }
