@@ -61,12 +61,9 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
-        let value = self
-            .machine
-            .send(host.now(), &mut self.out, f)
-            .map_err(DriveError::Protocol)?;
+        let value = self.machine.send(host.now(), &mut self.out, f);
         self.flush().await?;
-        Ok(value)
+        value.map_err(DriveError::Protocol)
     }
 
     /// Waits for more to arrive. Dropping the future loses nothing.
@@ -79,6 +76,9 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     }
 
     /// Works off what has arrived: shows it to the machine, sends its answers, until all is used up or is the beginning of a message.
+    ///
+    /// Dropping the future forgets no input: what is left comes before what is received next. But if it was sending, the stream cannot
+    /// be sent on any more.
     ///
     /// # Errors
     /// The machine's; what it wanted to say about it was sent. The stream's.

@@ -31,13 +31,12 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
     /// The least that is put behind a carried beginning, in bytes.
     const LEAST: usize = 4096;
 
-    /// Takes what has arrived. Everything before must have been worked off.
+    /// Takes what has arrived. There is a lease before it only if working that off was given up half-way.
     pub(super) fn push(&mut self, lease: L) {
-        debug_assert!(
-            self.lease.is_none(),
-            "the lease before this one was not worked off"
-        );
-        (self.lease, self.at) = (Some(lease), 0);
+        if let Some(before) = self.lease.replace(lease) {
+            self.carry.extend_from_slice(&before[self.at..]);
+        }
+        self.at = 0;
     }
 
     /// Bytes that are no whole message yet.
