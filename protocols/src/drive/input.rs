@@ -49,8 +49,8 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         self.lease.as_ref().map_or(0, |lease| lease.len() - self.at)
     }
 
-    /// Shows the machine what there is. `NeedInput` means that it is all used up or carried over, and that the lease is given back;
-    /// `Again` that there is more to show, once the output was drained.
+    /// Shows the machine what there is. `NeedInput` without a [`rest`](Self::rest) means that all is used up or carried over, and the
+    /// lease is given back; with one, that there is more to show, once the output was drained.
     pub(super) fn show<E>(
         &mut self,
         handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
@@ -60,10 +60,7 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         } else {
             self.show_carry(handle)?
         };
-        if next == Next::NeedInput {
-            if self.rest() > 0 {
-                return Ok(Next::Again);
-            }
+        if next == Next::NeedInput && self.rest() == 0 {
             self.lease = None;
         }
         Ok(next)
@@ -139,6 +136,7 @@ mod tests {
                     input.push(piece.to_vec());
                     while input.show(|bytes| step(size, &mut seen, bytes)).unwrap()
                         != Next::NeedInput
+                        || input.rest() > 0
                     {}
                 }
                 assert_eq!(
