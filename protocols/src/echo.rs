@@ -81,6 +81,7 @@ impl StreamMachine for Echo {
         out: &mut Vec<u8>,
         f: impl FnOnce(Reply<'_>) -> R,
     ) -> Result<R, Infallible> {
+        debug_assert!(out.is_empty(), "drain the output before the next call");
         Ok(f(Reply { out }))
     }
 }

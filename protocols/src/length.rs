@@ -151,6 +151,7 @@ impl StreamMachine for Length {
         out: &mut Vec<u8>,
         f: impl FnOnce(Reply<'_>) -> R,
     ) -> Result<R, LengthError> {
+        debug_assert!(out.is_empty(), "drain the output before the next call");
         Ok(f(Reply {
             out,
             limit_bytes: self.limit_bytes,

@@ -208,7 +208,7 @@ fn a_client_is_answered_in_order() {
 
 #[test]
 fn both_ends_ask_and_answer_at_once() {
-    for seed in 0..20 {
+    for seed in 0..9 {
         check(
             [150, 90],
             [3, 1448, 65_536][usize::try_from(seed % 3).unwrap()],
