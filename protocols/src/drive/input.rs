@@ -149,4 +149,19 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_long_message_is_shown_a_few_times_and_not_once_per_page() {
+        let (mut input, mut seen, mut shown) = (Input::default(), Vec::new(), 0);
+        let bytes = vec![1; 1 << 20];
+        for piece in [&bytes[..1], &bytes[1..]] {
+            input.push(piece.to_vec());
+            while input.rest() > 0 {
+                shown += 1;
+                let _ = input.show(|shown| step(bytes.len(), &mut seen, shown));
+            }
+        }
+        assert_eq!((seen.len(), input.unread()), (bytes.len(), 0));
+        assert!(shown < 12, "shown {shown} times");
+    }
 }

@@ -409,6 +409,8 @@ struct Ticker {
     every: Duration,
     next: Option<Instant>,
     most: usize,
+    /// What its output's buffer had before the last tick.
+    kept_bytes: usize,
 }
 
 impl Ticker {
@@ -417,6 +419,7 @@ impl Ticker {
             every,
             next: Some(drive::Host::now(world) + every),
             most,
+            kept_bytes: 0,
         }
     }
 }
@@ -458,6 +461,7 @@ impl StreamMachine for Ticker {
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<Step, Infallible> {
         let due = self.next.is_some_and(|at| now >= at);
+        self.kept_bytes = out.capacity();
         if due {
             out.extend_from_slice(b"tick");
             self.most -= 1;
@@ -670,6 +674,21 @@ fn on_streams_that_move_between_threads_drivers_do_too() {
     run(drive::echo(Silent, |_| (), Anywhere));
     let mut client = Connection::new(Silent, Length::default());
     run(client.send(&Anywhere, |mut reply| reply.send(b"x")));
+}
+
+#[test]
+fn an_idle_connection_keeps_only_a_small_buffer_for_output() {
+    let world = World::new();
+    let mut connection = Connection::new(world.stream(), Ticker::new(&world, MS, 3));
+    world.arrive(&[1; 4000]);
+    let received = block_on(&world, connection.receive()).unwrap();
+    let mut app = |(), ()| Flow::Continue;
+    let turned = block_on(&world, connection.work_off(&world, &mut app, received));
+    assert!(matches!(turned, Ok(Turned::Open)));
+    world.pass(MS);
+    let turned = block_on(&world, connection.timed_out(&world));
+    assert!(matches!(turned, Ok(Turned::Open)));
+    assert!(connection.machine().kept_bytes < 1100);
 }
 
 fn client(world: &World) -> Connection<FakeStream, Length> {

@@ -34,6 +34,7 @@ struct State {
     pool: Pool,
     arrived: VecDeque<Vec<u8>>,
     peer_closed: bool,
+    end_received: bool,
     /// Arrives again and again once `arrived` is empty.
     endless: Option<Vec<u8>>,
     sent: Vec<u8>,
@@ -61,6 +62,7 @@ impl World {
             pool: Pool::new(),
             arrived: VecDeque::new(),
             peer_closed: false,
+            end_received: false,
             endless: None,
             sent: Vec::new(),
             send_limit: usize::MAX,
@@ -214,6 +216,8 @@ impl State {
     fn receive(&mut self, class: Class) -> Option<Lease> {
         let mut vacant = self.pool.take(class);
         let Some(mut piece) = self.arrived.pop_front().or_else(|| self.endless.clone()) else {
+            assert!(!self.end_received, "received after the end");
+            self.end_received = self.peer_closed;
             return self.peer_closed.then(|| vacant.filled(0));
         };
         let count = piece.len().min(vacant.bytes_mut().len());
