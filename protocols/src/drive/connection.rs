@@ -77,6 +77,7 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
+        self.borrow_buffer();
         let value = self.machine.send(host.now(), &mut self.out, f);
         self.flush().await?;
         value.map_err(DriveError::Protocol)
@@ -183,13 +184,18 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         app: &mut impl App<M>,
     ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
-        if self.out.capacity() == 0 {
-            self.out = spare::take();
-        }
+        self.borrow_buffer();
         let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
         self.input
             .show(|bytes| machine.handle(now, bytes, app, out))
             .map_err(DriveError::Protocol)
+    }
+
+    /// Makes room for output, until [`flush`](Self::flush).
+    fn borrow_buffer(&mut self) {
+        if self.out.capacity() == 0 {
+            self.out = spare::take();
+        }
     }
 
     /// Sends what the machine has put out, and gives the buffer back.
