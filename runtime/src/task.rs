@@ -31,10 +31,10 @@ where
 /// A running task. Await it for its result; drop it to let it run on by itself.
 #[derive(Debug)]
 #[must_use = "a dropped task runs on by itself; call detach() to say that this is meant"]
-pub struct Task<T>(Option<async_task::FallibleTask<Result<T, Panic>>>);
+pub struct Task<T>(Option<async_task::FallibleTask<Outcome<T>>>);
 
 impl<T> Task<T> {
-    pub(crate) fn new(task: async_task::Task<Result<T, Panic>>) -> Self {
+    pub(crate) fn new(task: async_task::Task<Outcome<T>>) -> Self {
         Self(Some(task.fallible()))
     }
 
@@ -43,7 +43,7 @@ impl<T> Task<T> {
 
     /// Ends it: its future is dropped, if it has not finished by then. Returns when that is done, with the result it may have had.
     pub async fn cancel(mut self) -> Option<Result<T, Panic>> {
-        self.0.take()?.cancel().await
+        self.0.take()?.cancel().await?.take()
     }
 
     /// Whether it has ended, by itself or otherwise.
@@ -60,7 +60,7 @@ impl<T> Future for Task<T> {
         let Some(task) = &mut self.0 else {
             return Poll::Ready(Err(TaskError::Cancelled));
         };
-        Pin::new(task).poll(cx).map(|ended| match ended {
+        Pin::new(task).poll(cx).map(|ended| match ended.and_then(Outcome::take) {
             Some(Ok(value)) => Ok(value),
             Some(Err(panic)) => Err(TaskError::Panic(panic)),
             None => Err(TaskError::Cancelled),
@@ -140,31 +140,63 @@ impl Error for Panic {}
 pin_project! {
     /// A task's future with what the shard needs around it: panics are caught, and its end is noted.
     pub(crate) struct Tracked<F> {
+        // Always there, until it is dropped in place.
         #[pin]
-        future: F,
+        future: Option<F>,
         live: Live,
+    }
+
+    impl<F> PinnedDrop for Tracked<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // Here and not by the compiler: async-task aborts the process when the destructor of a future panics.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
+                this.live.core.note_panic(Panic::new(payload).message());
+            }
+        }
     }
 }
 
 impl<F> Tracked<F> {
     pub(crate) fn new(future: F, core: Rc<Core>, key: usize) -> Self {
-        Self { future, live: Live { core, key } }
+        Self { future: Some(future), live: Live { core, key } }
     }
 }
 
 impl<F: Future> Future for Tracked<F> {
-    type Output = Result<F::Output, Panic>;
+    type Output = Outcome<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        let future = this.future.as_pin_mut().expect("only the destructor takes the future out");
         // A future that panicked is never polled again, so nobody sees what it left half done.
-        match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
-            Ok(poll) => poll.map(Ok),
+        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            Ok(poll) => poll.map(|value| Outcome(Some(Ok(value)))),
             Err(payload) => {
                 let panic = Panic::new(payload);
                 this.live.core.note_panic(panic.message());
-                Poll::Ready(Err(panic))
+                Poll::Ready(Outcome(Some(Err(panic))))
             }
+        }
+    }
+}
+
+/// What became of a task, until somebody takes it. If nobody does, a panic of its destructor is one more panic on the shard, where
+/// async-task would abort the process.
+#[derive(Debug)]
+pub(crate) struct Outcome<T>(Option<Result<T, Panic>>);
+
+impl<T> Outcome<T> {
+    fn take(mut self) -> Option<Result<T, Panic>> {
+        self.0.take()
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        let untaken = self.0.take();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(untaken))) {
+            context::note_panic(Panic::new(payload).message());
         }
     }
 }
