@@ -329,7 +329,7 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
     // The barrier: no shard's service has run before this.
     starting.go(&world);
     Ok(Running {
-        threads: starting.threads,
+        threads: std::mem::take(&mut starting.threads),
         addresses,
         seats,
         stopper: Stopper::new(remotes),
@@ -390,6 +390,17 @@ struct Starting<B: Backend, T> {
     arrivals: (mpsc::Sender<Arrived>, mpsc::Receiver<Arrived>),
 }
 
+/// Shards that were started in vain go away again, their channel closed, and with them what they have opened.
+impl<B: Backend, T> Drop for Starting<B, T> {
+    fn drop(&mut self) {
+        self.go.clear();
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed, and why nothing runs is known already.
+            let _ = thread.join();
+        }
+    }
+}
+
 impl<B: Backend, T> Default for Starting<B, T> {
     fn default() -> Self {
         Self { threads: Vec::new(), go: Vec::new(), arrivals: mpsc::channel() }
@@ -413,7 +424,7 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
         Ok(())
     }
 
-    /// Waits until every shard has its engine. If one has not, those that have go away again: their channel is closed.
+    /// Waits until every shard has its engine, or one has not.
     fn wait_for_all(&self) -> Result<(Vec<Arc<Remote>>, Vec<Seat>), LaunchError> {
         let mut arrived: Vec<_> = self.arrivals.1.iter().take(self.threads.len()).collect();
         arrived.sort_by_key(|arrived| arrived.index);
