@@ -406,16 +406,18 @@ impl<T: 'static, P: Parker> Turn<T, P> {
 
     fn main_has_ended(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(main) = &mut self.main else { return true };
-        let main_result = match Pin::new(main).poll(cx) {
-            Poll::Ready(result) => result,
-            Poll::Pending if self.core.remote.phase() == Phase::Forced => Err(crate::task::TaskError::Cancelled),
+        let (main_result, main_lives) = match Pin::new(main).poll(cx) {
+            Poll::Ready(result) => (result, 0),
+            Poll::Pending if self.core.remote.phase() == Phase::Forced => {
+                (Err(crate::task::TaskError::Cancelled), 1)
+            }
             Poll::Pending => return false,
         };
         self.main = None;
         self.ending = Some(Ending {
             outcome: Some(Ended {
                 main: main_result,
-                tasks_cut_off: self.core.live_tasks(),
+                tasks_cut_off: self.core.live_tasks() - main_lives,
                 tasks_left: 0,
                 operations_left: 0,
             }),
