@@ -120,16 +120,17 @@ pub(crate) async fn accept_for<B: Backend>(mut listener: B::Listener, targets: V
     let mut next = 0;
     let mut stop = std::pin::pin!(stopping());
     loop {
-        match race(listener.accept(), stop.as_mut()).await {
-            Either::Right(()) => return,
-            Either::Left(Ok(connection)) => {
+        // The stop is asked first: under a flood of connections accepting is always ready.
+        match race(stop.as_mut(), listener.accept()).await {
+            Either::Left(()) => return,
+            Either::Right(Ok(connection)) => {
                 core.counters().accepted.add(1);
                 hand_over(connection, &targets, &mut next).await;
                 if core.counters().accepted.get() % BATCH == 0 {
                     yield_now().await;
                 }
             }
-            Either::Left(Err(_)) => {
+            Either::Right(Err(_)) => {
                 core.counters().accept_errors.add(1);
                 if race(sleep(BACK_OFF), stop.as_mut()).await == Either::Right(()) {
                     return;
