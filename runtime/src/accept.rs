@@ -19,7 +19,10 @@ use std::{
     fmt,
     future::poll_fn,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering, fence},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -90,6 +93,8 @@ impl fmt::Display for Accept {
 /// Connections on their way into one shard.
 pub(crate) struct Inbox<S> {
     queue: ArrayQueue<(S, SocketAddr)>,
+    /// The shard's service has ended: nothing new is put in.
+    closed: AtomicBool,
     remote: Arc<Remote>,
 }
 
@@ -98,14 +103,39 @@ impl<S> Inbox<S> {
     const BOUND: usize = 4096;
 
     pub(crate) fn new(remote: Arc<Remote>) -> Self {
-        Self { queue: ArrayQueue::new(Self::BOUND), remote }
+        Self { queue: ArrayQueue::new(Self::BOUND), closed: AtomicBool::new(false), remote }
     }
 
-    /// Leaves a connection for the shard; gives it back if the inbox is full.
+    /// Leaves a connection for the shard; gives it, or another that was left, back if the inbox is full or closed.
     fn put(&self, connection: (S, SocketAddr)) -> Result<(), (S, SocketAddr)> {
+        if self.is_closed() {
+            return Err(connection);
+        }
         self.queue.push(connection)?;
+        // It may have been closed in between. The fences see to it that either this notices, or `clear` finds what was pushed.
+        fence(Ordering::SeqCst);
+        if self.is_closed()
+            && let Some(left) = self.queue.pop()
+        {
+            return Err(left);
+        }
         self.remote.notify();
         Ok(())
+    }
+
+    /// Refuses what comes. What was left before may still be taken.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Closes the connections that nobody took.
+    pub(crate) fn clear(&self) {
+        fence(Ordering::SeqCst);
+        while self.queue.pop().is_some() {}
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 }
 
@@ -140,7 +170,8 @@ pub(crate) async fn accept_for<B: Backend>(mut listener: B::Listener, targets: V
     }
 }
 
-/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted.
+/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted; once none ever will,
+/// the connection is closed.
 async fn hand_over<S>(mut connection: (S, SocketAddr), targets: &[Arc<Inbox<S>>], next: &mut usize) {
     const FULL: Duration = Duration::from_millis(1);
     loop {
@@ -151,6 +182,9 @@ async fn hand_over<S>(mut connection: (S, SocketAddr), targets: &[Arc<Inbox<S>>]
                 Ok(()) => return,
                 Err(back) => connection = back,
             }
+        }
+        if targets.iter().all(|target| target.is_closed()) {
+            return;
         }
         sleep(FULL).await;
     }

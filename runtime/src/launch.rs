@@ -510,6 +510,7 @@ async fn serve<B: Backend, T>(
     service: impl AsyncFn(Shard<B>) -> T,
     drain: Duration,
 ) -> Served<T> {
+    let closing = Closing(shard.clone());
     let acceptors = start_acceptors(&shard, listeners);
     let mut stopped_at = None;
     let deadline = async {
@@ -524,8 +525,21 @@ async fn serve<B: Backend, T>(
     for acceptor in acceptors {
         acceptor.cancel().await;
     }
+    closing.0.inboxes().for_each(Inbox::close);
     let until = stopped_at.unwrap_or_else(now) + drain;
     Served { result, tasks_cut_off: wait_for_tasks(until).await }
+}
+
+/// Lets no connection wait for a shard that has ended, however it ended: others serve what comes.
+struct Closing<B: Backend>(Shard<B>);
+
+impl<B: Backend> Drop for Closing<B> {
+    fn drop(&mut self) {
+        self.0.inboxes().for_each(|inbox| {
+            inbox.close();
+            inbox.clear();
+        });
+    }
 }
 
 fn start_acceptors<B: Backend>(shard: &Shard<B>, listeners: Vec<Option<B::Bound>>) -> Vec<Task<()>> {
