@@ -408,7 +408,8 @@ impl<T: 'static, P: Parker> Turn<T, P> {
         let Some(main) = &mut self.main else { return true };
         let (main_result, main_lives) = match Pin::new(main).poll(cx) {
             Poll::Ready(result) => (result, 0),
-            Poll::Pending if self.core.remote.phase() == Phase::Forced => {
+            // As this turn began: so those that watch the phase have had a chance to end by themselves.
+            Poll::Pending if self.core.phase_seen.get() == Phase::Forced => {
                 (Err(crate::task::TaskError::Cancelled), 1)
             }
             Poll::Pending => return false,
