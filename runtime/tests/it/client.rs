@@ -1,5 +1,7 @@
 //! The other end: plain blocking sockets of the standard library, and seeded content.
 
+use crate::engine;
+use socket2::{Domain, Socket, Type};
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
@@ -91,4 +93,31 @@ pub(crate) fn finish(mut stream: &TcpStream) -> Vec<u8> {
         .read_to_end(&mut rest)
         .expect("the server closes its side");
     rest
+}
+
+/// A listener with a full backlog: connecting to it takes for ever.
+pub(crate) struct Deaf {
+    pub(crate) address: SocketAddr,
+    _listener: Socket,
+    filling: Vec<TcpStream>,
+}
+
+impl Deaf {
+    /// Connections after which a backlog that does not fill is believed not to.
+    const MOST: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        listener.bind(&engine::v4().into()).expect("a free port");
+        listener.listen(0).expect("it listens");
+        let address = listener.local_addr().expect("bound").as_socket().expect("an IPv4 address");
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
+        let filling = (0..Self::MOST).map_while(connect).collect();
+        Self { address, _listener: listener, filling }
+    }
+
+    /// Whether it is as it should be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.filling.len() < Self::MOST
+    }
 }

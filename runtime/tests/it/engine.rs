@@ -6,8 +6,9 @@ use shardloop::{
     launch,
 };
 use std::{
+    io::{BufRead, BufReader, Lines, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    process::Command,
+    process::{ChildStdout, Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -49,42 +50,87 @@ pub(crate) fn test<B: Backend>(name: &'static str, behaviour: fn()) {
 /// Runs the calling test in a process of its own, so that what it counts (descriptors, memory) is not somebody else's. The process
 /// may have `descriptors` descriptors, if that is given.
 pub(crate) fn alone(descriptors: Option<u32>, behaviour: impl FnOnce()) {
+    let Some(mut command) = again(descriptors) else { return behaviour() };
+    let output = command.output().expect("the test binary can be started again");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "in a process of its own, {}:\n{text}", output.status);
+    eprintln!("{text}");
+}
+
+/// Starts the calling test again, in a process that may have `descriptors` descriptors, and there runs `body`, after which it returns
+/// `None`. Here it returns that process.
+pub(crate) fn child(descriptors: u32, body: impl FnOnce()) -> Option<Child> {
+    let Some(mut command) = again(Some(descriptors)) else {
+        body();
+        return None;
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("the test binary can be started again");
+    let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+    Some(Child { process, lines })
+}
+
+/// A process started by [`child`].
+pub(crate) struct Child {
+    process: std::process::Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    /// Writes a line to its standard input.
+    pub(crate) fn ask(&mut self) {
+        let input = self.process.stdin.as_mut().expect("piped, and closed only at the end");
+        input.write_all(b"\n").expect("it reads");
+    }
+
+    /// What follows `word` on the next line that has it.
+    pub(crate) fn expect(&mut self, word: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.expect("text");
+            if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
+                return rest.to_owned();
+            }
+        }
+        panic!("the process ended without a word of {word}");
+    }
+
+    /// Closes its standard input, waits for its end, and fails if that was no good one.
+    pub(crate) fn end(mut self) {
+        drop(self.process.stdin.take());
+        let rest: Vec<_> = self.lines.by_ref().map_while(Result::ok).collect();
+        let status = self.process.wait().expect("it ends");
+        assert!(status.success(), "{status}\n{}", rest.join("\n"));
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Errors when it has ended already, as it should have.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The command that runs the calling test alone; `None` if this is such a process.
+fn again(descriptors: Option<u32>) -> Option<Command> {
     const INSIDE: &str = "SHARDLOOP_TEST_ALONE";
     let name = watchdog::current_test();
     // The first part of a module's path is the crate, which test names leave out.
     let name = name.split_once("::").expect("a test is in a module").1;
     if std::env::var(INSIDE).as_deref() == Ok(name) {
-        return behaviour();
+        return None;
     }
     let binary = std::env::current_exe().expect("a test knows its own file");
     let mut command = match descriptors {
         None => Command::new(binary),
         Some(limit) => {
             let mut shell = Command::new("sh");
-            shell
-                .args(["-c", "ulimit -n $0 && exec \"$@\""])
-                .arg(limit.to_string())
-                .arg(binary);
+            shell.args(["-c", "ulimit -n $0 && exec \"$@\""]).arg(limit.to_string()).arg(binary);
             shell
         }
     };
-    command
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(INSIDE, name);
-    let output = command
-        .output()
-        .expect("the test binary can be started again");
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(
-        text.contains("1 passed"),
-        "{name} in a process of its own, {}:\n{text}",
-        output.status
-    );
-    eprintln!("{text}");
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(INSIDE, name);
+    Some(command)
 }
 
 pub(crate) fn v4() -> SocketAddr {

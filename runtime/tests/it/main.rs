@@ -2,8 +2,12 @@
 //!
 //! Time bounds are not asserted here: the machine is shared and the build may be a debug one. What is asserted holds at any speed.
 
+mod accept;
 mod client;
 mod conformance;
 mod engine;
+mod scenarios;
+mod shutdown;
+mod tasks;
 mod wake_model;
 mod watchdog;
