@@ -28,12 +28,12 @@ pub fn now() -> Instant {
 pub fn sleep(duration: Duration) -> Sleep {
     let core = context::current();
     let deadline = core.now().checked_add(duration);
-    Sleep { core, deadline, key: None }
+    Sleep { core, deadline, key: None, polled: false }
 }
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { core: context::current(), deadline: Some(deadline), key: None }
+    Sleep { core: context::current(), deadline: Some(deadline), key: None, polled: false }
 }
 
 /// The future of [`sleep`].
@@ -42,6 +42,8 @@ pub struct Sleep {
     core: Rc<Core>,
     deadline: Option<Instant>,
     key: Option<TimerKey>,
+    /// A deadline that has passed already is over at the second poll, so that a loop of such sleeps lets others run.
+    polled: bool,
 }
 
 impl Sleep {
@@ -66,9 +68,14 @@ impl Future for Sleep {
         let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
+        let polled = std::mem::replace(&mut self.polled, true);
         if self.core.now() >= deadline {
             self.forget();
-            return Poll::Ready(());
+            if polled {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         let mut timers = self.core.timers().borrow_mut();
         let key = match self.key {
