@@ -5,7 +5,9 @@ use crate::{
     engine::{self, alone, echo, finish, on_every_engine, plan, skip},
     watchdog::until,
 };
-use shardloop::{Accept, Backend, Endpoint, LaunchError, Plan, Report, SendHalf, Shard, launch, stopping};
+use shardloop::{
+    Accept, Backend, Endpoint, LaunchError, Plan, Report, SendHalf, Shard, launch, stopping,
+};
 use shardloop_platform::socket::{self, BindCause, ListenOptions};
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -43,16 +45,27 @@ fn serve_some<B: Backend>(shards: usize, accept: Accept, count: usize) -> Report
 }
 
 fn adopted(report: &Report<()>) -> Vec<u64> {
-    report.shards.iter().map(|shard| shard.metrics.adopted).collect()
+    report
+        .shards
+        .iter()
+        .map(|shard| shard.metrics.adopted)
+        .collect()
 }
 
 fn handoff_is_even<B: Backend>() {
     let report = serve_some::<B>(2, Accept::Handoff, 16);
     assert_eq!(adopted(&report), [8, 8]);
-    let accepted: Vec<_> = report.shards.iter().map(|shard| shard.metrics.accepted).collect();
+    let accepted: Vec<_> = report
+        .shards
+        .iter()
+        .map(|shard| shard.metrics.accepted)
+        .collect();
     assert_eq!(accepted, [16, 0], "shard 0 accepts for all");
     let counts = adopted(&serve_some::<B>(3, Accept::Handoff, 50));
-    let (most, fewest) = (counts.iter().max().expect("three"), counts.iter().min().expect("three"));
+    let (most, fewest) = (
+        counts.iter().max().expect("three"),
+        counts.iter().min().expect("three"),
+    );
     assert!(most - fewest <= 1, "{counts:?}");
     assert_eq!(counts.iter().sum::<u64>(), 50);
 }
@@ -64,7 +77,10 @@ fn reuse_port_serves_every_connection<B: Backend>() {
     let report = serve_some::<B>(2, Accept::ReusePort, 64);
     assert_eq!(adopted(&report).iter().sum::<u64>(), 64);
     for shard in &report.shards {
-        assert_eq!(shard.metrics.accepted, shard.metrics.adopted, "each shard serves what it accepts");
+        assert_eq!(
+            shard.metrics.accepted, shard.metrics.adopted,
+            "each shard serves what it accepts"
+        );
     }
 }
 
@@ -74,15 +90,27 @@ fn five_thousand_connections_at_once<B: Backend>() {
     alone(None, || {
         let limit = socket::raise_descriptor_limit().expect("the limit is known");
         if limit < 2 * COUNT as u64 + 200 {
-            return skip(B::NAME, &format!("{limit} descriptors are too few for {COUNT} connections"));
+            return skip(
+                B::NAME,
+                &format!("{limit} descriptors are too few for {COUNT} connections"),
+            );
         }
         let mut plan = plan(2, Accept::Handoff);
         plan.endpoints[0].backlog = 8_192;
         let running = launch::<B, _>(plan, echo).expect("starts");
         let address = running.addresses()[0];
-        let connect_some = |_| thread::spawn(move || (0..COUNT / 4).map(|_| client::connect(address)).collect::<Vec<_>>());
+        let connect_some = |_| {
+            thread::spawn(move || {
+                (0..COUNT / 4)
+                    .map(|_| client::connect(address))
+                    .collect::<Vec<_>>()
+            })
+        };
         let connecting: Vec<_> = (0..4).map(connect_some).collect();
-        let streams: Vec<_> = connecting.into_iter().flat_map(|thread| thread.join().expect("all connect")).collect();
+        let streams: Vec<_> = connecting
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("all connect"))
+            .collect();
         assert_eq!(streams.len(), COUNT);
         for (number, stream) in streams.iter().enumerate() {
             client::ping(stream, format!("connection {number}").as_bytes()).expect("served");
@@ -114,7 +142,12 @@ fn somebody_elses_server_is_an_error<B: Backend>() {
 }
 
 fn sharing(address: SocketAddr) -> ListenOptions {
-    ListenOptions { address, backlog: 16, reuse_port: true, only_v6: true }
+    ListenOptions {
+        address,
+        backlog: 16,
+        reuse_port: true,
+        only_v6: true,
+    }
 }
 
 fn somebody_elses_server_with_reuse_port_is_an_error<B: Backend>() {
@@ -128,11 +161,19 @@ fn somebody_elses_server_with_reuse_port_is_an_error<B: Backend>() {
 }
 
 fn one_shard_and_handoff_never_share_their_port<B: Backend>() {
-    for (shards, accept) in [(1, Accept::ReusePort), (1, Accept::Handoff), (2, Accept::Handoff)] {
-        let running = launch::<B, _>(plan(shards, accept), async |_| stopping().await).expect("starts");
+    for (shards, accept) in [
+        (1, Accept::ReusePort),
+        (1, Accept::Handoff),
+        (2, Accept::Handoff),
+    ] {
+        let running =
+            launch::<B, _>(plan(shards, accept), async |_| stopping().await).expect("starts");
         let address = running.addresses()[0];
         let second = socket::listen(&sharing(address));
-        assert!(second.is_err(), "{accept} on {shards} shards let another server onto its port");
+        assert!(
+            second.is_err(),
+            "{accept} on {shards} shards let another server onto its port"
+        );
         finish(running);
     }
 }
@@ -160,7 +201,11 @@ fn several_endpoints_are_kept_apart<B: Backend>() {
             shard.spawn(async move {
                 while let Some((mut stream, _)) = incoming.next().await {
                     let greeting = if endpoint == 0 { b"first " } else { b"second" };
-                    stream.send_all(&greeting[..]).await.0.expect("the client reads");
+                    stream
+                        .send_all(&greeting[..])
+                        .await
+                        .0
+                        .expect("the client reads");
                 }
             })
         };
@@ -229,7 +274,9 @@ fn a_shard_that_has_ended_is_given_nothing<B: Backend>() {
     until("shard 1 has returned", || gone.load(Ordering::Relaxed) == 1);
     let serve_one = || {
         let stream = TcpStream::connect(address).expect("shard 0 accepts");
-        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket takes a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a socket takes a timeout");
         client::ping(&stream, b"hello").is_ok()
     };
     // It may take a while until the end is noticed; from then on everything is served.

@@ -110,10 +110,18 @@ impl Deaf {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         listener.bind(&engine::v4().into()).expect("a free port");
         listener.listen(0).expect("it listens");
-        let address = listener.local_addr().expect("bound").as_socket().expect("an IPv4 address");
+        let address = listener
+            .local_addr()
+            .expect("bound")
+            .as_socket()
+            .expect("an IPv4 address");
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
         let filling = (0..Self::MOST).map_while(connect).collect();
-        Self { address, _listener: listener, filling }
+        Self {
+            address,
+            _listener: listener,
+            filling,
+        }
     }
 
     /// Whether it is as it should be.

@@ -50,10 +50,22 @@ pub(crate) fn test<B: Backend>(name: &'static str, behaviour: fn()) {
 /// Runs the calling test in a process of its own, so that what it counts (descriptors, memory) is not somebody else's. The process
 /// may have `descriptors` descriptors, if that is given.
 pub(crate) fn alone(descriptors: Option<u32>, behaviour: impl FnOnce()) {
-    let Some(mut command) = again(descriptors) else { return behaviour() };
-    let output = command.output().expect("the test binary can be started again");
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "in a process of its own, {}:\n{text}", output.status);
+    let Some(mut command) = again(descriptors) else {
+        return behaviour();
+    };
+    let output = command
+        .output()
+        .expect("the test binary can be started again");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        text.contains("1 passed"),
+        "in a process of its own, {}:\n{text}",
+        output.status
+    );
     eprintln!("{text}");
 }
 
@@ -65,7 +77,9 @@ pub(crate) fn child(descriptors: u32, body: impl FnOnce()) -> Option<Child> {
         return None;
     };
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut process = command.spawn().expect("the test binary can be started again");
+    let mut process = command
+        .spawn()
+        .expect("the test binary can be started again");
     let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
     Some(Child { process, lines })
 }
@@ -79,7 +93,11 @@ pub(crate) struct Child {
 impl Child {
     /// Writes a line to its standard input.
     pub(crate) fn ask(&mut self) {
-        let input = self.process.stdin.as_mut().expect("piped, and closed only at the end");
+        let input = self
+            .process
+            .stdin
+            .as_mut()
+            .expect("piped, and closed only at the end");
         input.write_all(b"\n").expect("it reads");
     }
 
@@ -125,11 +143,16 @@ fn again(descriptors: Option<u32>) -> Option<Command> {
         None => Command::new(binary),
         Some(limit) => {
             let mut shell = Command::new("sh");
-            shell.args(["-c", "ulimit -n $0 && exec \"$@\""]).arg(limit.to_string()).arg(binary);
+            shell
+                .args(["-c", "ulimit -n $0 && exec \"$@\""])
+                .arg(limit.to_string())
+                .arg(binary);
             shell
         }
     };
-    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(INSIDE, name);
+    command
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, name);
     Some(command)
 }
 

@@ -9,8 +9,8 @@ use crate::{
     watchdog::until,
 };
 use shardloop::{
-    Accept, Backend, ConnectOptions, Either, Endpoint, Incoming, Listener, Plan, RecvHalf, SendHalf, Shard, StreamOptions,
-    launch, race, stopping, time,
+    Accept, Backend, ConnectOptions, Either, Endpoint, Incoming, Listener, Plan, RecvHalf,
+    SendHalf, Shard, StreamOptions, launch, race, stopping, time,
 };
 use shardloop_platform::{socket, usage};
 use std::{
@@ -43,8 +43,11 @@ on_every_engine!(
     scenario_9_a_hundred_thousand_timers,
 );
 
-const STREAM: StreamOptions =
-    StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
+const STREAM: StreamOptions = StreamOptions {
+    nodelay: true,
+    send_buffer_bytes: None,
+    receive_buffer_bytes: None,
+};
 
 /// One way to wait for a receive that may be given up.
 trait Attempt: Copy + Send + 'static {
@@ -56,7 +59,9 @@ struct Timeout;
 
 impl Attempt for Timeout {
     async fn recv<R: RecvHalf>(self, stream: &mut R) -> Option<std::io::Result<R::Lease>> {
-        time::timeout(Duration::from_millis(1), stream.recv()).await.ok()
+        time::timeout(Duration::from_millis(1), stream.recv())
+            .await
+            .ok()
     }
 }
 
@@ -101,11 +106,14 @@ fn numbered<B: Backend>(attempt: impl Attempt) {
     let mut stream = client::connect(running.addresses()[0]);
     let (mut seeded, mut next) = (Seeded::new(11), 0);
     while next < NUMBERS {
-        let burst = u32::try_from(1 + seeded.below(300)).expect("small").min(NUMBERS - next);
+        let burst = u32::try_from(1 + seeded.below(300))
+            .expect("small")
+            .min(NUMBERS - next);
         let bytes: Vec<u8> = (next..next + burst).flat_map(u32::to_le_bytes).collect();
         next += burst;
         // In two pieces, so that numbers are torn.
-        let (one, other) = bytes.split_at(usize::try_from(seeded.below(bytes.len() as u64)).expect("small"));
+        let (one, other) =
+            bytes.split_at(usize::try_from(seeded.below(bytes.len() as u64)).expect("small"));
         stream.write_all(one).expect("the server reads");
         thread::sleep(Duration::from_micros(seeded.below(3_000))); // tidy: sleep the random gaps of the scenario
         stream.write_all(other).expect("the server reads");
@@ -116,7 +124,10 @@ fn numbered<B: Backend>(attempt: impl Attempt) {
     engine::assert_clean(&report);
     let (received, given_up) = *report.shards[0].result.as_ref().expect("no gap, no repeat");
     assert_eq!(received, NUMBERS);
-    assert!(given_up > 0, "no receive was ever given up, so nothing was tried");
+    assert!(
+        given_up > 0,
+        "no receive was ever given up, so nothing was tried"
+    );
 }
 
 fn scenario_1_timed_out_receives_lose_nothing<B: Backend>() {
@@ -147,7 +158,11 @@ impl Bell {
     fn rung(&self, count: u64) -> impl Future<Output = ()> {
         poll_fn(move |cx| {
             *self.waiting.lock().expect("not poisoned") = Some(cx.waker().clone());
-            if self.rung.load(Ordering::Acquire) >= count { Poll::Ready(()) } else { Poll::Pending }
+            if self.rung.load(Ordering::Acquire) >= count {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
     }
 }
@@ -187,7 +202,9 @@ fn scenario_2_wakes_from_other_threads_are_never_lost<B: Backend>() {
             }
         });
         assert!(foreign > 0, "no wake came from another thread");
-        ringers.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        ringers
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no panic"));
     }
 }
 
@@ -234,7 +251,11 @@ impl<T> Drop for Sender<T> {
 }
 
 fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
-    let cell = Arc::new(Mutex::new(OneValue { value: None, closed: false, waiting: None }));
+    let cell = Arc::new(Mutex::new(OneValue {
+        value: None,
+        closed: false,
+        waiting: None,
+    }));
     (Sender(cell.clone()), Receiver(cell))
 }
 
@@ -247,7 +268,11 @@ fn scenario_2_a_channel_closed_while_its_reader_sleeps<B: Backend>() {
             for _ in 0..seeded.below(2_000) {
                 std::hint::spin_loop();
             }
-            if number % 2 == 0 { drop(sender) } else { sender.send(number) }
+            if number % 2 == 0 {
+                drop(sender)
+            } else {
+                sender.send(number)
+            }
         }
     });
     on_shard::<B, _>(async move |_| {
@@ -285,7 +310,10 @@ where
                 }
             }
         };
-        assert!(matches!(race(listener.accept(), some_more()).await, Either::Right(())));
+        assert!(matches!(
+            race(listener.accept(), some_more()).await,
+            Either::Right(())
+        ));
         let mut client = TcpStream::connect(address).expect("it listens");
         let (accepted, peer) = listener.accept().await.expect("accepted");
         assert_eq!(peer, client.local_addr().expect("connected"));
@@ -293,10 +321,16 @@ where
         let mut stream = B::adopt_stream(accepted, &STREAM).expect("adopted");
         client.write_all(b"ready").expect("sent");
         assert_eq!(&*stream.recv().await.expect("received"), b"ready");
-        assert!(matches!(race(stream.recv(), some_more()).await, Either::Right(())));
+        assert!(matches!(
+            race(stream.recv(), some_more()).await,
+            Either::Right(())
+        ));
         client.write_all(b"again").expect("sent");
         assert_eq!(&*stream.recv().await.expect("received"), b"again");
-        assert!(matches!(race(stream.send_all(vec![0; 64 << 20]), some_more()).await, Either::Right(())));
+        assert!(matches!(
+            race(stream.send_all(vec![0; 64 << 20]), some_more()).await,
+            Either::Right(())
+        ));
         ticker.cancel().await;
     });
 }
@@ -333,33 +367,52 @@ fn scenario_4_out_of_descriptors<B: Backend>() {
     let mut waiting = Vec::new();
     for _ in 0..CLIENTS {
         let stream = client::connect(address);
-        stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket takes a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("a socket takes a timeout");
         (&stream).write_all(b"?").expect("the backlog takes it");
         // Once one is not served the rest will not be either: do not wait for each.
         let answered = waiting.is_empty() && (&stream).read_exact(&mut [0]).is_ok();
-        if answered { served.push(stream) } else { waiting.push(stream) }
+        if answered {
+            served.push(stream)
+        } else {
+            waiting.push(stream)
+        }
     }
-    assert!(served.len() > 10 && served.len() < 64, "{} clients were served with 64 descriptors", served.len());
+    assert!(
+        served.len() > 10 && served.len() < 64,
+        "{} clients were served with 64 descriptors",
+        served.len()
+    );
     let errors = |server: &mut engine::Child| -> u64 {
         server.ask();
         server.expect("errors").parse().expect("a number")
     };
     until("accepting fails", || errors(&mut server) > 0);
     for stream in &served {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket takes a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("a socket takes a timeout");
         client::ping(stream, b"open connections still echo").expect("served");
     }
     // A back-off of 100 ms: in any time, far fewer errors than a loop without one would make.
     let (begun, before) = (std::time::Instant::now(), errors(&mut server));
     until("it fails again", || errors(&mut server) >= before + 3);
     let rate = (errors(&mut server) - before) as f64 / begun.elapsed().as_secs_f64();
-    assert!(rate < 100.0, "{rate} errors per second: that is no back-off");
+    assert!(
+        rate < 100.0,
+        "{rate} errors per second: that is no back-off"
+    );
     let freed = served.len() / 2;
     served.truncate(served.len() - freed);
     let mut accepted = 0;
     for mut stream in &waiting[..freed - 2] {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket takes a timeout");
-        stream.read_exact(&mut [0]).expect("accepted once descriptors were freed");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("a socket takes a timeout");
+        stream
+            .read_exact(&mut [0])
+            .expect("accepted once descriptors were freed");
         accepted += 1;
     }
     assert_eq!(accepted, freed - 2);
@@ -368,9 +421,17 @@ fn scenario_4_out_of_descriptors<B: Backend>() {
 }
 
 /// Leaves one of everything in flight: accepts, receives, a send, connects (`nobody` never answers), timers.
-async fn leave_everything_in_flight<B: Backend>(shard: Shard<B>, nobody: SocketAddr, panics: bool) {
+async fn leave_everything_in_flight<B: Backend>(
+    shard: Shard<B>,
+    nobody: SocketAddr,
+    moment: u32,
+    panics: bool,
+) {
     let mut incoming: Incoming<B> = shard.incoming(0);
-    let options = ConnectOptions { stream: STREAM, deadline: Duration::MAX };
+    let options = ConnectOptions {
+        stream: STREAM,
+        deadline: Duration::MAX,
+    };
     let address = shard.address(0);
     let detach = |future: Pin<Box<dyn Future<Output = ()>>>| shard.spawn(future).detach();
     detach(Box::pin(async move {
@@ -395,7 +456,8 @@ async fn leave_everything_in_flight<B: Backend>(shard: Shard<B>, nobody: SocketA
     }));
     detach(Box::pin(time::sleep(Duration::from_secs(1_000))));
     detach(Box::pin(time::sleep(Duration::MAX)));
-    for _ in 0..3 {
+    // A different moment every time: a turn is 256 polls.
+    for _ in 0..moment {
         time::yield_now().await;
     }
     if panics {
@@ -417,12 +479,22 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
         let deaf = client::Deaf::new();
         let nobody = deaf.address;
         let descriptors = || socket::open_descriptors().expect("countable");
-        let resident = || usage::memory(None).expect("this process has memory").resident_bytes;
+        let resident = || {
+            usage::memory(None)
+                .expect("this process has memory")
+                .resident_bytes
+        };
         let mut address = engine::v4();
         let mut before = None;
         for round in 0..ROUNDS {
             let service = async move |shard: Shard<B>| {
-                leave_everything_in_flight(shard.clone(), nobody, round % 3 == 0).await;
+                leave_everything_in_flight(
+                    shard.clone(),
+                    nobody,
+                    round * 37 % 1_500,
+                    round % 3 == 0,
+                )
+                .await;
                 match round % 4 {
                     0 => pending().await,
                     1 => panic!("one of those"),
@@ -431,10 +503,15 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
             };
             let mut plan = Plan::new(1).endpoint(Endpoint::tcp(address, Accept::Handoff));
             plan.drain = Duration::ZERO;
-            let running = launch::<B, ()>(plan, service).unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let running = launch::<B, ()>(plan, service)
+                .unwrap_or_else(|error| panic!("round {round}: {error}"));
             // The same port every time: nothing of the last round may still hold it.
             address = running.addresses()[0];
-            let report = if round % 4 == 0 { cut_off(running) } else { running.wait() };
+            let report = if round % 4 == 0 {
+                cut_off(running)
+            } else {
+                running.wait()
+            };
             engine::assert_clean(&report);
             // Once the allocator and the thread library have what they keep.
             if round == 50 {
@@ -442,9 +519,16 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
             }
         }
         let (descriptors_before, resident_before) = before.expect("round 50 was reached");
-        assert_eq!(descriptors(), descriptors_before, "descriptors leaked in {ROUNDS} rounds");
+        assert_eq!(
+            descriptors(),
+            descriptors_before,
+            "descriptors leaked in {ROUNDS} rounds"
+        );
         let grown = resident().saturating_sub(resident_before);
-        assert!(grown < 8 << 20, "{grown} bytes of memory leaked in {ROUNDS} rounds");
+        assert!(
+            grown < 8 << 20,
+            "{grown} bytes of memory leaked in {ROUNDS} rounds"
+        );
     });
 }
 
@@ -454,14 +538,16 @@ fn scenario_5_the_handle_dropped_with_work_in_flight<B: Backend>() {
         let deaf = client::Deaf::new();
         let nobody = deaf.address;
         let before = socket::open_descriptors().expect("countable");
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let service = async move |shard: Shard<B>| {
-                leave_everything_in_flight(shard, nobody, false).await;
+                leave_everything_in_flight(shard, nobody, round * 37 % 1_500, false).await;
                 pending::<()>().await;
             };
             drop(launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts"));
         }
-        until("all descriptors are closed", || socket::open_descriptors().expect("countable") == before);
+        until("all descriptors are closed", || {
+            socket::open_descriptors().expect("countable") == before
+        });
     });
 }
 

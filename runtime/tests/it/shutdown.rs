@@ -6,8 +6,8 @@ use crate::{
     watchdog::until,
 };
 use shardloop::{
-    Accept, Backend, Endpoint, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf, Service, Shard, TaskError,
-    launch, start, stopping, time,
+    Accept, Backend, Endpoint, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf, Service, Shard,
+    TaskError, launch, start, stopping, time,
 };
 use shardloop_platform::socket;
 use std::{
@@ -70,7 +70,9 @@ fn drain_under_load_keeps_every_reply_whole<B: Backend>() {
             let mut seeded = Seeded::new(number);
             // A server that goes away is no error here; a changed reply is.
             while let Ok(stream) = TcpStream::connect(address) {
-                stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket takes a timeout");
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(60)))
+                    .expect("a socket takes a timeout");
                 for _ in 0..100 {
                     let size = 1 + usize::try_from(seeded.below(2_000)).expect("small");
                     if client::ping(&stream, &seeded.bytes(size)).is_err() {
@@ -85,7 +87,9 @@ fn drain_under_load_keeps_every_reply_whole<B: Backend>() {
     until("the load is on", || replies.load(Ordering::Relaxed) > 1_000);
     let report = finish(running);
     assert_eq!(report.tasks_cut_off(), 0);
-    clients.into_iter().for_each(|client| client.join().expect("no reply was changed"));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("no reply was changed"));
     assert!(report.shards.iter().all(|shard| shard.result.is_ok()));
 }
 
@@ -112,7 +116,12 @@ fn stopping_wakes_everybody<B: Backend>() {
     .expect("starts");
     until("all wait", || waiting.load(Ordering::Relaxed) == 40);
     let report = finish(running);
-    assert!(report.shards.iter().all(|shard| shard.result.is_ok() && shard.tasks_cut_off == 0));
+    assert!(
+        report
+            .shards
+            .iter()
+            .all(|shard| shard.result.is_ok() && shard.tasks_cut_off == 0)
+    );
 }
 
 fn incoming_ends<B: Backend>() {
@@ -133,9 +142,16 @@ fn incoming_ends<B: Backend>() {
         let _ = stream.read(&mut [0]);
     }
     let report = finish(running);
-    let counts: Vec<_> = report.shards.iter().map(|shard| *shard.result.as_ref().expect("it ended")).collect();
+    let counts: Vec<_> = report
+        .shards
+        .iter()
+        .map(|shard| *shard.result.as_ref().expect("it ended"))
+        .collect();
     assert_eq!(counts, [5, 5]);
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "nobody listens any more"
+    );
 }
 
 fn a_service_that_ignores_the_stop_is_cut_off<B: Backend>() {
@@ -153,7 +169,11 @@ fn a_service_that_ignores_the_stop_is_cut_off<B: Backend>() {
     .expect("starts");
     let report = finish(running);
     for shard in &report.shards {
-        assert!(matches!(shard.result, Err(TaskError::Cancelled)), "{:?}", shard.result);
+        assert!(
+            matches!(shard.result, Err(TaskError::Cancelled)),
+            "{:?}",
+            shard.result
+        );
     }
 }
 
@@ -161,12 +181,17 @@ fn tasks_that_ignore_the_stop_are_cut_off_and_counted<B: Backend>() {
     let mut plan = plan(1, Accept::Handoff);
     plan.drain = Duration::from_millis(50);
     let running = launch::<B, _>(plan, echo).expect("starts");
-    let streams: Vec<_> = (0..5).map(|_| client::connect(running.addresses()[0])).collect();
+    let streams: Vec<_> = (0..5)
+        .map(|_| client::connect(running.addresses()[0]))
+        .collect();
     for stream in &streams {
         client::ping(stream, b"hello").expect("served");
     }
     let report = finish(running);
-    assert!(report.shards[0].result.is_ok(), "the service itself had ended");
+    assert!(
+        report.shards[0].result.is_ok(),
+        "the service itself had ended"
+    );
     assert_eq!(report.tasks_cut_off(), 5);
     for mut stream in &streams {
         assert_eq!(stream.read(&mut [0]).expect("closed, not reset"), 0);
@@ -202,7 +227,11 @@ fn force_of_an_idle_server_cuts_off_nothing<B: Backend>() {
     client::ping(&stream, b"hello").expect("served");
     assert!(client::finish(&stream).is_empty());
     let report = cut_off(running);
-    assert_eq!(report.tasks_cut_off(), 0, "nothing but the runtime's own tasks was there");
+    assert_eq!(
+        report.tasks_cut_off(),
+        0,
+        "nothing but the runtime's own tasks was there"
+    );
 }
 
 /// Clients that only connect, as fast as they can: the backlog is never empty.
@@ -216,14 +245,19 @@ fn a_flood_of_connections_does_not_delay_the_end<B: Backend>() {
     let first = client::connect(address);
     client::ping(&first, b"hello").expect("served");
     finish(running);
-    clients.into_iter().for_each(|client| client.join().expect("no panic"));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("no panic"));
 }
 
 fn dropping_the_handle_ends_the_shards<B: Backend>() {
-    let running = launch::<B, ()>(plan(2, Accept::Handoff), async |_| pending().await).expect("starts");
+    let running =
+        launch::<B, ()>(plan(2, Accept::Handoff), async |_| pending().await).expect("starts");
     let address = running.addresses()[0];
     drop(running);
-    until("the port is free again", || TcpListener::bind(address).is_ok());
+    until("the port is free again", || {
+        TcpListener::bind(address).is_ok()
+    });
 }
 
 fn stopping_before_the_service_looks_is_seen<B: Backend>() {
@@ -251,7 +285,10 @@ fn an_endpoint_that_cannot_be_bound_leaves_nothing_running<B: Backend>() {
     let counter = started.clone();
     let plan = Plan::new(2)
         .endpoint(Endpoint::tcp(free_address, Accept::Handoff))
-        .endpoint(Endpoint::tcp(taken.local_addr().expect("bound"), Accept::Handoff));
+        .endpoint(Endpoint::tcp(
+            taken.local_addr().expect("bound"),
+            Accept::Handoff,
+        ));
     let result = launch::<B, _>(plan, async move |_| {
         counter.fetch_add(1, Ordering::Relaxed);
     });
@@ -268,9 +305,13 @@ fn an_engine_that_cannot_be_built_leaves_nothing_running<B: Backend>() {
         drop(free);
         let before = socket::open_descriptors().expect("countable");
         let plan = Plan::new(100).endpoint(Endpoint::tcp(address, Accept::Handoff));
-        let result = launch::<B, ()>(plan, async |_| unreachable!("no service runs before every shard has its engine"));
+        let result = launch::<B, ()>(plan, async |_| {
+            unreachable!("no service runs before every shard has its engine")
+        });
         match result {
-            Err(LaunchError::Engine { engine, shard, .. }) => assert!(engine == B::NAME && shard < 100),
+            Err(LaunchError::Engine { engine, shard, .. }) => {
+                assert!(engine == B::NAME && shard < 100)
+            }
             other => panic!("{other:?}"),
         }
         drop(TcpListener::bind(address).expect("the endpoint was let go"));
@@ -293,13 +334,19 @@ fn a_service_runs_on_the_engine_that_was_named<B: Backend>() {
     assert_eq!(running.engine(), B::NAME);
     let report = running.wait();
     assert_clean(&report);
-    let error = report.shards[0].result.as_ref().expect("no panic").as_ref().expect_err("it fails");
+    let error = report.shards[0]
+        .result
+        .as_ref()
+        .expect("no panic")
+        .as_ref()
+        .expect_err("it fails");
     assert_eq!(error.to_string(), B::NAME);
 }
 
 fn more_shards_than_cpus_run<B: Backend>() {
     let shards = 1 + thread::available_parallelism().map_or(1, |cpus| cpus.get().min(15));
-    let running = launch::<B, _>(Plan::new(shards), async |shard: Shard<B>| shard.index()).expect("starts");
+    let running =
+        launch::<B, _>(Plan::new(shards), async |shard: Shard<B>| shard.index()).expect("starts");
     assert_eq!(running.seats().len(), shards);
     let report = running.wait();
     assert_clean(&report);
