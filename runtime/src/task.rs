@@ -13,6 +13,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
+    sync::{Mutex, PoisonError},
     task::{Context, Poll},
 };
 
@@ -97,29 +98,34 @@ impl fmt::Display for TaskError {
 impl Error for TaskError {}
 
 /// A caught panic.
-pub struct Panic(Box<dyn Any + Send>);
+pub struct Panic {
+    message: String,
+    /// Behind a lock that nobody takes: it only makes this `Sync`, so that `?` turns it into any error type.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
 
 impl Panic {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self(payload)
+        let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+            (*text).to_owned()
+        } else if let Some(text) = payload.downcast_ref::<String>() {
+            text.clone()
+        } else {
+            "a panic whose payload is not text".to_owned()
+        };
+        Self { message, payload: Mutex::new(payload) }
     }
 
     /// The message, if it was text.
     #[must_use]
     pub fn message(&self) -> &str {
-        if let Some(text) = self.0.downcast_ref::<&'static str>() {
-            text
-        } else if let Some(text) = self.0.downcast_ref::<String>() {
-            text
-        } else {
-            "a panic whose payload is not text"
-        }
+        &self.message
     }
 
     /// What was thrown, for `std::panic::resume_unwind`.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.0
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
