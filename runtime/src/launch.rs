@@ -15,7 +15,7 @@ use crate::{
     shard::{Door, Facts, Shard, World},
     shutdown::{Stopper, stopping},
     task::{Task, TaskError},
-    time::{now, sleep, sleep_until},
+    time::{now, sleep},
     wake::Remote,
 };
 use shardloop_platform::{
@@ -32,7 +32,7 @@ use std::{
     sync::{Arc, mpsc},
     task::Poll,
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// What is to be started.
@@ -526,8 +526,8 @@ async fn serve<B: Backend, T>(
         acceptor.cancel().await;
     }
     closing.0.inboxes().for_each(Inbox::close);
-    let until = stopped_at.unwrap_or_else(now) + drain;
-    Served { result, tasks_cut_off: wait_for_tasks(until).await }
+    let drained = stopped_at.map_or(Duration::ZERO, |at| now().saturating_duration_since(at));
+    Served { result, tasks_cut_off: wait_for_tasks(drain.saturating_sub(drained)).await }
 }
 
 /// Lets no connection wait for a shard that has ended, however it ended: others serve what comes.
@@ -557,14 +557,14 @@ fn start_acceptors<B: Backend>(shard: &Shard<B>, listeners: Vec<Option<B::Bound>
     acceptors
 }
 
-/// Waits until only the calling task is left. Returns how many others there are when `until` comes first.
-async fn wait_for_tasks(until: Instant) -> usize {
+/// Waits until only the calling task is left. Returns how many others there are when `limit` is over first.
+async fn wait_for_tasks(limit: Duration) -> usize {
     let core = context::current();
     let others_gone = poll_fn(|cx| {
         core.wake_at_task_end(cx.waker());
         if core.live_tasks() <= 1 { Poll::Ready(()) } else { Poll::Pending }
     });
-    match race(others_gone, sleep_until(until)).await {
+    match race(others_gone, sleep(limit)).await {
         Either::Left(()) => 0,
         Either::Right(()) => core.live_tasks() - 1,
     }
