@@ -39,6 +39,7 @@ on_every_engine!(
     peer_reset_is_an_error,
     bursts_get_larger_leases,
     idle_large_receive_is_shrunk_and_loses_nothing,
+    given_up_large_receive_is_shrunk_and_loses_nothing,
 );
 
 /// What the connections of these tests are set to.
@@ -383,7 +384,7 @@ fn split_takes_a_receive_under_way_along<B: Backend>() {
     let (go, waiting) = mpsc::channel();
     let service = async move |shard: Shard<B>| {
         let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
-        let early = race(stream.recv(), time::sleep(Duration::from_millis(5))).await;
+        let early = race(stream.recv(), time::yield_now()).await;
         assert!(matches!(early, Either::Right(())), "nothing was sent yet");
         let (mut recv, mut send) = stream.into_split();
         go.send(()).expect("the client waits");
@@ -547,4 +548,69 @@ fn idle_large_receive_is_shrunk_and_loses_nothing<B: Backend>() {
     engine::assert_clean(&report);
     report.shards[0].result.as_ref().expect("no panic");
     assert!(report.shards[0].metrics.receives_shrunk >= 1);
+}
+
+/// The receive is taken back while nobody polls it; what comes then is received as usual.
+fn given_up_large_receive_is_shrunk_and_loses_nothing<B: Backend>() {
+    const BURST: usize = 64 << 10;
+    let (say, told) = mpsc::channel();
+    let service = async move |shard: Shard<B>| {
+        let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
+        let (mut expected, mut bursts) = (Seeded::new(9), 0);
+        for round in 0..3 {
+            // Bursts, until the receive that waits is a large one and is taken back.
+            let shrunk = shard.metrics().receives_shrunk;
+            while shard.metrics().receives_shrunk == shrunk {
+                say.send(BURST).expect("the client listens");
+                receive::<B>(&mut stream, &expected.bytes(BURST)).await;
+                bursts += 1;
+                assert!(bursts < 200, "no receive was ever large");
+                // Begun, and given up.
+                let nothing = race(stream.recv(), time::yield_now()).await;
+                assert!(matches!(nothing, Either::Right(())));
+                for _ in 0..100 {
+                    if shard.metrics().receives_shrunk > shrunk {
+                        break;
+                    }
+                    time::sleep(Duration::from_millis(10)).await; // tidy: sleep between two looks at a counter
+                }
+            }
+            // One at a time, then all at once.
+            for size in [1, 4_096, 100_000 + round] {
+                say.send(size).expect("the client listens");
+                receive::<B>(&mut stream, &expected.bytes(size)).await;
+            }
+        }
+    };
+    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
+    let mut stream = client::connect(running.addresses()[0]);
+    let mut seeded = Seeded::new(9);
+    while let Ok(size) = told.recv() {
+        stream
+            .write_all(&seeded.bytes(size))
+            .expect("the server reads");
+    }
+    let report = running.wait();
+    engine::assert_clean(&report);
+    report.shards[0].result.as_ref().expect("every byte came");
+}
+
+/// Receives exactly `expected`.
+async fn receive<B: Backend>(stream: &mut B::Stream, expected: &[u8]) {
+    let mut received = Vec::new();
+    while received.len() < expected.len() {
+        let lease = stream.recv().await.expect("receiving works");
+        assert!(
+            !lease.is_empty(),
+            "the end after {} of {} bytes",
+            received.len(),
+            expected.len()
+        );
+        received.extend_from_slice(&lease);
+    }
+    assert!(
+        received == expected,
+        "{} bytes are not those that were sent",
+        received.len()
+    );
 }

@@ -6,6 +6,7 @@ mod accept;
 mod client;
 mod conformance;
 mod engine;
+mod example;
 mod scenarios;
 mod shutdown;
 mod tasks;

@@ -34,6 +34,7 @@ on_every_engine!(
     scenario_1_raced_receives_lose_nothing,
     scenario_2_wakes_from_other_threads_are_never_lost,
     scenario_2_a_channel_closed_while_its_reader_sleeps,
+    scenario_2_shards_wake_each_other,
     scenario_3_blocking_sockets_do_not_freeze_the_shard,
     scenario_4_out_of_descriptors,
     scenario_5_tear_down_with_work_in_flight,
@@ -206,6 +207,28 @@ fn scenario_2_wakes_from_other_threads_are_never_lost<B: Backend>() {
             .into_iter()
             .for_each(|thread| thread.join().expect("no panic"));
     }
+}
+
+/// Two shards that take turns: each sleeps until the other wakes it.
+fn scenario_2_shards_wake_each_other<B: Backend>() {
+    const ROUNDS: u64 = 5_000;
+    let bells = Arc::new([Bell::default(), Bell::default()]);
+    let running = launch::<B, _>(Plan::new(2), async move |shard: Shard<B>| {
+        let (mine, other) = (&bells[shard.index()], &bells[1 - shard.index()]);
+        for round in 1..=ROUNDS {
+            if shard.index() == 0 {
+                other.ring();
+                mine.rung(round).await;
+            } else {
+                mine.rung(round).await;
+                other.ring();
+            }
+        }
+    })
+    .expect("starts");
+    let report = running.wait();
+    engine::assert_clean(&report);
+    assert!(report.shards.iter().all(|shard| shard.result.is_ok()));
 }
 
 /// A value that comes from another thread, or the news that none will.
@@ -454,8 +477,8 @@ async fn leave_everything_in_flight<B: Backend>(
         let _ = B::connect(&[nobody], &options).await;
         pending::<()>().await;
     }));
-    detach(Box::pin(time::sleep(Duration::from_secs(1_000))));
-    detach(Box::pin(time::sleep(Duration::MAX)));
+    detach(Box::pin(time::sleep(Duration::from_secs(1_000)))); // tidy: sleep that is to be cut off
+    detach(Box::pin(time::sleep(Duration::MAX))); // tidy: sleep that is to be cut off
     // A different moment every time: a turn is 256 polls.
     for _ in 0..moment {
         time::yield_now().await;
@@ -626,7 +649,7 @@ fn scenario_9_a_hundred_thousand_timers<B: Backend>() {
                 2 => Duration::from_secs(100_000),
                 _ => Duration::from_micros(seeded.below(200_000)),
             };
-            let mut sleep = Box::pin(time::sleep(duration));
+            let mut sleep = Box::pin(time::sleep(duration)); // tidy: sleep is what is tried
             // Registered, then dropped at once, later, or never.
             if number % 4 == 0 {
                 let registered = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;

@@ -38,6 +38,8 @@ on_every_engine!(
     an_engine_that_cannot_be_built_leaves_nothing_running,
     a_service_runs_on_the_engine_that_was_named,
     more_shards_than_cpus_run,
+    engine_options_out_of_bounds_are_harmless,
+    a_service_may_drain_for_ever,
 );
 
 /// Echoes until the peer or the shard is done.
@@ -244,7 +246,11 @@ fn a_flood_of_connections_does_not_delay_the_end<B: Backend>() {
     let clients: Vec<_> = (0..4).map(flood).collect();
     let first = client::connect(address);
     client::ping(&first, b"hello").expect("served");
-    finish(running);
+    let report = finish(running);
+    report.shards[0]
+        .result
+        .as_ref()
+        .expect("the service ended by itself");
     clients
         .into_iter()
         .for_each(|client| client.join().expect("no panic"));
@@ -353,4 +359,34 @@ fn more_shards_than_cpus_run<B: Backend>() {
     for (index, shard) in report.shards.iter().enumerate() {
         assert_eq!(*shard.result.as_ref().expect("no panic"), index);
     }
+}
+
+/// Whatever the number of entries, a plan runs or says why not.
+fn engine_options_out_of_bounds_are_harmless<B: Backend>() {
+    for entries in [0, 1, 1 << 20, u32::MAX] {
+        let mut plan = plan(1, Accept::Handoff);
+        plan.engine.ring_entries = entries;
+        let probed = B::probe(&plan.engine);
+        match launch::<B, _>(plan, echo) {
+            Ok(running) => {
+                assert!(probed.is_ok(), "{entries} entries: {probed:?}");
+                client::ping(&client::connect(running.addresses()[0]), b"hello").expect("served");
+                finish(running);
+            }
+            Err(LaunchError::Unavailable(reason)) => assert_eq!(probed, Err(reason)),
+            Err(error) => panic!("{entries} entries passed the probe, but: {error}"),
+        }
+    }
+}
+
+fn a_service_may_drain_for_ever<B: Backend>() {
+    let mut plan = Plan::new(1);
+    plan.drain = Duration::MAX;
+    let running = launch::<B, _>(plan, async |shard: Shard<B>| {
+        shard.spawn(stopping()).detach();
+        5
+    })
+    .expect("starts");
+    let report = finish(running);
+    assert_eq!(*report.shards[0].result.as_ref().expect("no panic"), 5);
 }

@@ -62,12 +62,22 @@ fn a_panic_is_the_result_of_its_task_and_the_shard_lives_on<B: Backend>() {
     let report = launch::<B, _>(Plan::new(1), async |shard: Shard<B>| {
         let task = shard.spawn(async {
             time::yield_now().await;
-            panic!("number {}", 7);
+            panic!("number {}", std::hint::black_box(7));
         });
         let Err(TaskError::Panic(panic)) = task.await else {
             panic!("a panic was expected")
         };
         assert_eq!(panic.message(), "number 7");
+        // It is an error like others: `?` takes it into a boxed one.
+        let boxed = shardloop::Error::from(panic);
+        let panic = boxed
+            .downcast::<shardloop::Panic>()
+            .expect("what went in")
+            .into_payload();
+        assert_eq!(
+            panic.downcast_ref::<String>().expect("a formatted text"),
+            "number 7"
+        );
         shard
             .spawn(async { panic!("nobody waits for this one") })
             .detach();
