@@ -46,9 +46,18 @@ impl Endpoint {
     /// TCP with `TCP_NODELAY` and the kernel's own buffer sizes, a backlog of 1,024, IPv6 separate from IPv4.
     #[must_use]
     pub fn tcp(address: SocketAddr, accept: Accept) -> Self {
-        let stream =
-            StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
-        Self { address, accept, backlog: 1024, only_v6: true, stream }
+        let stream = StreamOptions {
+            nodelay: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        };
+        Self {
+            address,
+            accept,
+            backlog: 1024,
+            only_v6: true,
+            stream,
+        }
     }
 
     /// Listeners this endpoint needs for `shards` shards.
@@ -103,7 +112,11 @@ impl<S> Inbox<S> {
     const BOUND: usize = 4096;
 
     pub(crate) fn new(remote: Arc<Remote>) -> Self {
-        Self { queue: ArrayQueue::new(Self::BOUND), closed: AtomicBool::new(false), remote }
+        Self {
+            queue: ArrayQueue::new(Self::BOUND),
+            closed: AtomicBool::new(false),
+            remote,
+        }
     }
 
     /// Leaves a connection for the shard; gives it, or another that was left, back if the inbox is full or closed.
@@ -140,7 +153,10 @@ impl<S> Inbox<S> {
 }
 
 /// Accepts until the shard is asked to end.
-pub(crate) async fn accept_for<B: Backend>(mut listener: B::Listener, targets: Vec<Arc<Inbox<B::Socket>>>) {
+pub(crate) async fn accept_for<B: Backend>(
+    mut listener: B::Listener,
+    targets: Vec<Arc<Inbox<B::Socket>>>,
+) {
     /// How long a failed accept waits. For want of descriptors, trying at once would only burn the CPU that could free some.
     const BACK_OFF: Duration = Duration::from_millis(100);
     /// Connections taken in a row before other tasks have their turn.
@@ -172,7 +188,11 @@ pub(crate) async fn accept_for<B: Backend>(mut listener: B::Listener, targets: V
 
 /// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted; once none ever will,
 /// the connection is closed.
-async fn hand_over<S>(mut connection: (S, SocketAddr), targets: &[Arc<Inbox<S>>], next: &mut usize) {
+async fn hand_over<S>(
+    mut connection: (S, SocketAddr),
+    targets: &[Arc<Inbox<S>>],
+    next: &mut usize,
+) {
     const FULL: Duration = Duration::from_millis(1);
     loop {
         for _ in 0..targets.len() {
@@ -199,7 +219,11 @@ pub struct Incoming<B: Backend> {
 
 impl<B: Backend> Incoming<B> {
     pub(crate) fn new(inbox: Arc<Inbox<B::Socket>>, options: StreamOptions) -> Self {
-        Self { inbox, options, watch: Watch::new(context::current(), Event::Left) }
+        Self {
+            inbox,
+            options,
+            watch: Watch::new(context::current(), Event::Left),
+        }
     }
 
     /// The next connection and its peer's address; `None` once the shard is asked to end and everything it was given was taken.
@@ -231,6 +255,8 @@ impl<B: Backend> Incoming<B> {
 
 impl<B: Backend> fmt::Debug for Incoming<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming").field("waiting", &self.inbox.queue.len()).finish_non_exhaustive()
+        f.debug_struct("Incoming")
+            .field("waiting", &self.inbox.queue.len())
+            .finish_non_exhaustive()
     }
 }

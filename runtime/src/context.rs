@@ -26,8 +26,9 @@ pub(crate) fn enter<R>(core: &Rc<Core>, f: impl FnOnce() -> R) -> R {
 /// # Panics
 /// Where there is none.
 pub(crate) fn current() -> Rc<Core> {
-    with(|core| core.cloned())
-        .expect("this needs a shard: call it from a future that shardloop runs, not from another thread")
+    with(|core| core.cloned()).expect(
+        "this needs a shard: call it from a future that shardloop runs, not from another thread",
+    )
 }
 
 /// Whether shard `id` runs on this thread now; if so, does `f` with it.

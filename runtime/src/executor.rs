@@ -139,7 +139,8 @@ impl Core {
         let key = self.live.borrow_mut().insert(Waker::noop().clone());
         let tracked = Tracked::new(future, self.clone(), key);
         let remote = self.remote.clone();
-        let (runnable, task) = async_task::spawn_local(tracked, move |runnable| schedule(&remote, runnable));
+        let (runnable, task) =
+            async_task::spawn_local(tracked, move |runnable| schedule(&remote, runnable));
         self.live.borrow_mut()[key] = runnable.waker();
         runnable.schedule();
         Task::new(task)
@@ -167,7 +168,9 @@ impl Core {
     /// A task ended by a panic.
     pub(crate) fn note_panic(&self, message: &str) {
         self.counters.panics.add(1);
-        self.first_panic.borrow_mut().get_or_insert_with(|| message.to_owned());
+        self.first_panic
+            .borrow_mut()
+            .get_or_insert_with(|| message.to_owned());
     }
 
     pub(crate) fn first_panic(&self) -> Option<String> {
@@ -176,7 +179,9 @@ impl Core {
 
     /// Wakes `waker` whenever `event` happens, until [`Self::unwatch`].
     pub(crate) fn watch(&self, event: Event, waker: &Waker) -> usize {
-        self.watchers[event as usize].borrow_mut().insert(waker.clone())
+        self.watchers[event as usize]
+            .borrow_mut()
+            .insert(waker.clone())
     }
 
     /// Sets the waker of a watch.
@@ -270,13 +275,18 @@ impl Core {
 
     fn wake_watchers(&self, event: Event) {
         // Woken outside the borrow: a waker may come back into this table.
-        let watching: Vec<Waker> =
-            self.watchers[event as usize].borrow().iter().map(|(_, waker)| waker.clone()).collect();
+        let watching: Vec<Waker> = self.watchers[event as usize]
+            .borrow()
+            .iter()
+            .map(|(_, waker)| waker.clone())
+            .collect();
         watching.into_iter().for_each(Waker::wake);
     }
 
     fn fire_timers(&self) {
-        let Some(next) = self.next_deadline() else { return };
+        let Some(next) = self.next_deadline() else {
+            return;
+        };
         let now = self.now();
         if next > now {
             return;
@@ -325,7 +335,12 @@ impl Core {
 
     /// Drops the futures of all tasks. Each is first made runnable, which takes it out of the hands of wakers, then dropped here.
     fn drop_tasks(&self) {
-        let live: Vec<Waker> = self.live.borrow().iter().map(|(_, waker)| waker.clone()).collect();
+        let live: Vec<Waker> = self
+            .live
+            .borrow()
+            .iter()
+            .map(|(_, waker)| waker.clone())
+            .collect();
         live.into_iter().for_each(Waker::wake);
         self.remote.take(&mut self.ready.borrow_mut());
         while let Some(runnable) = self.pop() {
@@ -401,11 +416,18 @@ impl<T: 'static, P: Parker> Turn<T, P> {
     {
         let future = main();
         let main = core.spawn(future);
-        Self { core, parker: Some(parker), main: Some(main), ending: None }
+        Self {
+            core,
+            parker: Some(parker),
+            main: Some(main),
+            ending: None,
+        }
     }
 
     fn main_has_ended(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(main) = &mut self.main else { return true };
+        let Some(main) = &mut self.main else {
+            return true;
+        };
         let (main_result, main_lives) = match Pin::new(main).poll(cx) {
             Poll::Ready(result) => (result, 0),
             // As this turn began: so those that watch the phase have had a chance to end by themselves.
@@ -441,7 +463,11 @@ impl<T: 'static, P: Parker> Turn<T, P> {
             return None;
         }
         let outcome = ending.outcome.take()?;
-        Some(Ended { tasks_left, operations_left, ..outcome })
+        Some(Ended {
+            tasks_left,
+            operations_left,
+            ..outcome
+        })
     }
 }
 

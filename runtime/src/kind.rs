@@ -38,7 +38,10 @@ impl Kind {
     /// The engine that was asked for cannot be used here; or, with `auto`, none can.
     pub fn choose(self, options: &EngineOptions) -> Result<Choice, Unavailable> {
         if self != Self::Auto {
-            return Ok(Choice { kind: self, capabilities: self.probe(options)? });
+            return Ok(Choice {
+                kind: self,
+                capabilities: self.probe(options)?,
+            });
         }
         let mut passed_over = Vec::new();
         let mut last = None;
@@ -55,7 +58,13 @@ impl Kind {
             }
         }
         let reason = passed_over.join("; ");
-        Err(Unavailable { reason, ..last.unwrap_or(Unavailable { engine: "auto", reason: String::new() }) })
+        Err(Unavailable {
+            reason,
+            ..last.unwrap_or(Unavailable {
+                engine: "auto",
+                reason: String::new(),
+            })
+        })
     }
 
     /// Whether this engine can be used here.
@@ -80,7 +89,9 @@ impl FromStr for Kind {
         std::iter::once(Self::Auto)
             .chain(Self::ENGINES)
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| UnknownKind { name: name.to_owned() })
+            .ok_or_else(|| UnknownKind {
+                name: name.to_owned(),
+            })
     }
 }
 
@@ -94,7 +105,9 @@ pub struct UnknownKind {
 impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "there is no engine {:?}; there are auto", self.name)?;
-        Kind::ENGINES.iter().try_for_each(|kind| write!(f, ", {kind}"))
+        Kind::ENGINES
+            .iter()
+            .try_for_each(|kind| write!(f, ", {kind}"))
     }
 }
 
@@ -138,7 +151,10 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "kqueue".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("kqueue") && error.contains("monoio-legacy"), "{error}");
+        assert!(
+            error.contains("kqueue") && error.contains("monoio-legacy"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -146,7 +162,9 @@ mod tests {
         let options = EngineOptions::default();
         let choice = Kind::Auto.choose(&options).unwrap();
         assert_ne!(choice.kind, Kind::Auto);
-        let passed_over = Kind::ENGINES.iter().take_while(|kind| **kind != choice.kind);
+        let passed_over = Kind::ENGINES
+            .iter()
+            .take_while(|kind| **kind != choice.kind);
         for kind in passed_over {
             let reason = kind.probe(&options).unwrap_err().to_string();
             assert!(choice.capabilities.remarks.contains(&reason), "{reason}");

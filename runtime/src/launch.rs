@@ -78,7 +78,11 @@ impl Plan {
             return Err(LaunchError::Shards(self.shards));
         }
         let spread = socket::REUSE_PORT_SPREADS;
-        match self.endpoints.iter().find(|e| e.accept == Accept::ReusePort && self.shards > 1 && !spread) {
+        match self
+            .endpoints
+            .iter()
+            .find(|e| e.accept == Accept::ReusePort && self.shards > 1 && !spread)
+        {
             Some(endpoint) => Err(LaunchError::NoReusePort(endpoint.address)),
             None => Ok(()),
         }
@@ -114,7 +118,9 @@ pub fn start(
     plan: Plan,
     service: impl Service,
 ) -> Result<Running<Result<(), Error>>, LaunchError> {
-    let choice = kind.choose(&plan.engine).map_err(LaunchError::Unavailable)?;
+    let choice = kind
+        .choose(&plan.engine)
+        .map_err(LaunchError::Unavailable)?;
     let mut running = crate::with_backend!(
         choice.kind,
         B => B::launch(plan, async move |shard| service.clone().run::<B>(shard).await),
@@ -181,7 +187,11 @@ impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shards(shards) => {
-                write!(f, "a plan has 1 to {} shards; {shards} were asked for", Plan::MAX_SHARDS)
+                write!(
+                    f,
+                    "a plan has 1 to {} shards; {shards} were asked for",
+                    Plan::MAX_SHARDS
+                )
             }
             Self::Unavailable(unavailable) => unavailable.fmt(f),
             Self::Bind(error) => error.fmt(f),
@@ -190,7 +200,11 @@ impl fmt::Display for LaunchError {
                 "{address}: SO_REUSEPORT does not spread connections on this system, so one shard would get them all; use Accept::Handoff"
             ),
             Self::Thread(error) => write!(f, "a thread could not be started: {error}"),
-            Self::Engine { engine, shard, error } => write!(
+            Self::Engine {
+                engine,
+                shard,
+                error,
+            } => write!(
                 f,
                 "{engine} could not be started on shard {shard}, so no shard was: {error}"
             ),
@@ -250,9 +264,13 @@ impl<T> Running<T> {
     pub fn wait(mut self) -> Report<T> {
         let threads = std::mem::take(&mut self.threads);
         let join = |thread: JoinHandle<_>| {
-            thread.join().expect("every panic of a task is caught, so a shard's thread returns")
+            thread
+                .join()
+                .expect("every panic of a task is caught, so a shard's thread returns")
         };
-        Report { shards: threads.into_iter().map(join).collect() }
+        Report {
+            shards: threads.into_iter().map(join).collect(),
+        }
     }
 }
 
@@ -275,7 +293,9 @@ impl<T> Report<T> {
     /// The first panic of any task on any shard.
     #[must_use]
     pub fn first_panic(&self) -> Option<&str> {
-        self.shards.iter().find_map(|shard| shard.first_panic.as_deref())
+        self.shards
+            .iter()
+            .find_map(|shard| shard.first_panic.as_deref())
     }
 
     /// Tasks that had not finished when the drain deadline passed, on all shards.
@@ -313,7 +333,10 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
 ) -> Result<Running<T>, LaunchError> {
     plan.check()?;
     let capabilities = B::probe(&plan.engine).map_err(LaunchError::Unavailable)?;
-    let Bound { mut listeners, addresses } = bind::<B>(&plan)?;
+    let Bound {
+        mut listeners,
+        addresses,
+    } = bind::<B>(&plan)?;
     let mut starting = Starting::<B, T>::default();
     for (index, cpu) in plan.placement.cpus(plan.shards).into_iter().enumerate() {
         let recruit = Recruit {
@@ -345,11 +368,16 @@ struct Bound<B: Backend> {
 }
 
 fn bind<B: Backend>(plan: &Plan) -> Result<Bound<B>, LaunchError> {
-    let mut bound = Bound { listeners: Vec::new(), addresses: Vec::new() };
+    let mut bound = Bound {
+        listeners: Vec::new(),
+        addresses: Vec::new(),
+    };
     for endpoint in &plan.endpoints {
         let count = endpoint.listeners(plan.shards);
         let group = B::bind(&endpoint.listen_options(), count).map_err(LaunchError::Bind)?;
-        bound.addresses.push(B::address(&group[0]).map_err(LaunchError::Thread)?);
+        bound
+            .addresses
+            .push(B::address(&group[0]).map_err(LaunchError::Thread)?);
         bound.listeners.push(group);
     }
     Ok(bound)
@@ -360,7 +388,10 @@ fn world<B: Backend>(plan: &Plan, addresses: &[SocketAddr], remotes: &[Arc<Remot
         address: *address,
         accept: endpoint.accept,
         stream: endpoint.stream,
-        inboxes: remotes.iter().map(|remote| Arc::new(Inbox::new(remote.clone()))).collect(),
+        inboxes: remotes
+            .iter()
+            .map(|remote| Arc::new(Inbox::new(remote.clone())))
+            .collect(),
     };
     World {
         shards: plan.shards,
@@ -403,7 +434,11 @@ impl<B: Backend, T> Drop for Starting<B, T> {
 
 impl<B: Backend, T> Default for Starting<B, T> {
     fn default() -> Self {
-        Self { threads: Vec::new(), go: Vec::new(), arrivals: mpsc::channel() }
+        Self {
+            threads: Vec::new(),
+            go: Vec::new(),
+            arrivals: mpsc::channel(),
+        }
     }
 }
 
@@ -430,7 +465,11 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
         arrived.sort_by_key(|arrived| arrived.index);
         let engine = B::NAME;
         let each = |Arrived { index, result }: Arrived| {
-            result.map_err(|error| LaunchError::Engine { engine, shard: index, error })
+            result.map_err(|error| LaunchError::Engine {
+                engine,
+                shard: index,
+                error,
+            })
         };
         let all: Result<Vec<_>, _> = arrived.into_iter().map(each).collect();
         Ok(all?.into_iter().unzip())
@@ -451,7 +490,12 @@ fn shard_thread<B: Backend, T: Send + 'static>(
     arrivals: &mpsc::Sender<Arrived>,
     started: &mpsc::Receiver<Arc<World<B>>>,
 ) -> ShardReport<T> {
-    let Recruit { index, cpu, plan, listeners } = recruit;
+    let Recruit {
+        index,
+        cpu,
+        plan,
+        listeners,
+    } = recruit;
     let seat = Seat::take(cpu);
     let mut core = None;
     let ended = B::run(&plan.engine, || {
@@ -462,13 +506,25 @@ fn shard_thread<B: Backend, T: Send + 'static>(
         let world = started.recv().ok();
         let seat = seat.clone();
         async move {
-            let shard = Shard::new(Facts { index, seat, world: world? });
+            let shard = Shard::new(Facts {
+                index,
+                seat,
+                world: world?,
+            });
             Some(serve(shard, listeners, service, plan.drain).await)
         }
     });
     let ended = ended.unwrap_or_else(|error| {
-        let _ = arrivals.send(Arrived { index, result: Err(error) });
-        Ended { main: Err(TaskError::Cancelled), tasks_cut_off: 0, tasks_left: 0, operations_left: 0 }
+        let _ = arrivals.send(Arrived {
+            index,
+            result: Err(error),
+        });
+        Ended {
+            main: Err(TaskError::Cancelled),
+            tasks_cut_off: 0,
+            tasks_left: 0,
+            operations_left: 0,
+        }
     });
     report(index, seat, ended, core.as_deref())
 }
@@ -480,7 +536,10 @@ fn report<T>(
     core: Option<&crate::executor::Core>,
 ) -> ShardReport<T> {
     let (result, tasks_cut_off) = match ended.main {
-        Ok(Some(served)) => (served.result.ok_or(TaskError::Cancelled), served.tasks_cut_off),
+        Ok(Some(served)) => (
+            served.result.ok_or(TaskError::Cancelled),
+            served.tasks_cut_off,
+        ),
         Ok(None) => (Err(TaskError::Cancelled), 0),
         Err(error) => (Err(error), ended.tasks_cut_off),
     };
@@ -527,7 +586,10 @@ async fn serve<B: Backend, T>(
     }
     closing.0.inboxes().for_each(Inbox::close);
     let drained = stopped_at.map_or(Duration::ZERO, |at| now().saturating_duration_since(at));
-    Served { result, tasks_cut_off: wait_for_tasks(drain.saturating_sub(drained)).await }
+    Served {
+        result,
+        tasks_cut_off: wait_for_tasks(drain.saturating_sub(drained)).await,
+    }
 }
 
 /// Lets no connection wait for a shard that has ended, however it ended: others serve what comes.
@@ -542,7 +604,10 @@ impl<B: Backend> Drop for Closing<B> {
     }
 }
 
-fn start_acceptors<B: Backend>(shard: &Shard<B>, listeners: Vec<Option<B::Bound>>) -> Vec<Task<()>> {
+fn start_acceptors<B: Backend>(
+    shard: &Shard<B>,
+    listeners: Vec<Option<B::Bound>>,
+) -> Vec<Task<()>> {
     let mut acceptors = Vec::new();
     for (endpoint, bound) in listeners.into_iter().enumerate() {
         let Some(bound) = bound else { continue };
@@ -562,7 +627,11 @@ async fn wait_for_tasks(limit: Duration) -> usize {
     let core = context::current();
     let others_gone = poll_fn(|cx| {
         core.wake_at_task_end(cx.waker());
-        if core.live_tasks() <= 1 { Poll::Ready(()) } else { Poll::Pending }
+        if core.live_tasks() <= 1 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     });
     match race(others_gone, sleep(limit)).await {
         Either::Left(()) => 0,

@@ -80,11 +80,20 @@ impl Pool {
     /// A buffer for a receive. It is of class `class`, or of the smallest beyond the limit or if memory is short.
     #[must_use]
     pub fn take(&self, class: Class) -> Vacant {
-        let over = self.0.held_bytes.get() + self.0.free_bytes.get() + class.bytes() > Self::LIMIT_BYTES;
-        let class = if over && self.shelf_is_empty(class) { Class::SMALLEST } else { class };
+        let over =
+            self.0.held_bytes.get() + self.0.free_bytes.get() + class.bytes() > Self::LIMIT_BYTES;
+        let class = if over && self.shelf_is_empty(class) {
+            Class::SMALLEST
+        } else {
+            class
+        };
         let (class, memory) = self.lend(class);
         self.0.in_flight.set(self.0.in_flight.get() + 1);
-        Vacant { class, memory: Some(memory), pool: self.clone() }
+        Vacant {
+            class,
+            memory: Some(memory),
+            pool: self.clone(),
+        }
     }
 
     /// Receives that hold a buffer now.
@@ -132,7 +141,9 @@ impl Pool {
         if let Some(memory) = shelf.pop() {
             let unused = &self.0.unused[class.0 as usize];
             unused.set(unused.get().min(shelf.len()));
-            self.0.free_bytes.set(self.0.free_bytes.get() - memory.len());
+            self.0
+                .free_bytes
+                .set(self.0.free_bytes.get() - memory.len());
             return (class, memory);
         }
         self.0.misses.set(self.0.misses.get() + 1);
@@ -150,7 +161,9 @@ impl Pool {
     fn hold(&self, bytes: usize) {
         let held = self.0.held_bytes.get() + bytes;
         self.0.held_bytes.set(held);
-        self.0.held_bytes_peak.set(self.0.held_bytes_peak.get().max(held));
+        self.0
+            .held_bytes_peak
+            .set(self.0.held_bytes_peak.get().max(held));
     }
 
     fn release(&self, bytes: usize) {
@@ -179,7 +192,10 @@ impl Memory {
             return (class, Self::Pages(block));
         }
         let smallest = Class::SMALLEST;
-        (smallest, Self::Heap(vec![0; smallest.bytes()].into_boxed_slice()))
+        (
+            smallest,
+            Self::Heap(vec![0; smallest.bytes()].into_boxed_slice()),
+        )
     }
 }
 
@@ -237,9 +253,18 @@ impl Vacant {
     pub fn filled(mut self, filled: usize) -> Lease {
         let memory = self.memory.take();
         let capacity = memory.as_ref().map_or(0, |memory| memory.len());
-        assert!(filled <= capacity, "received {filled} bytes into a buffer of {capacity}");
+        assert!(
+            filled <= capacity,
+            "received {filled} bytes into a buffer of {capacity}"
+        );
         self.pool.hold(capacity);
-        Lease { class: self.class, memory, start: 0, end: filled, pool: self.pool.clone() }
+        Lease {
+            class: self.class,
+            memory,
+            start: 0,
+            end: filled,
+            pool: self.pool.clone(),
+        }
     }
 }
 
@@ -269,7 +294,11 @@ impl Lease {
     /// # Panics
     /// If there are fewer.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.len(), "advance by {count} of {} bytes", self.len());
+        assert!(
+            count <= self.len(),
+            "advance by {count} of {} bytes",
+            self.len()
+        );
         self.start += count;
     }
 
@@ -283,7 +312,9 @@ impl Deref for Lease {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.memory.as_deref().map_or(&[], |bytes| &bytes[self.start..self.end])
+        self.memory
+            .as_deref()
+            .map_or(&[], |bytes| &bytes[self.start..self.end])
     }
 }
 
@@ -326,8 +357,16 @@ impl Loan {
     /// If the buffer is shorter.
     #[must_use]
     pub fn new(memory: Vec<u8>, filled: usize, give_back: fn(Vec<u8>)) -> Self {
-        assert!(filled <= memory.len(), "{filled} bytes in a buffer of {}", memory.len());
-        Self { memory, filled, give_back }
+        assert!(
+            filled <= memory.len(),
+            "{filled} bytes in a buffer of {}",
+            memory.len()
+        );
+        Self {
+            memory,
+            filled,
+            give_back,
+        }
     }
 }
 

@@ -109,7 +109,11 @@ impl<B: Backend> Shard<B> {
 
     /// Where this shard's connections are left for it.
     pub(crate) fn inboxes(&self) -> impl Iterator<Item = &Inbox<B::Socket>> {
-        self.0.world.doors.iter().map(|door| &*door.inboxes[self.index()])
+        self.0
+            .world
+            .doors
+            .iter()
+            .map(|door| &*door.inboxes[self.index()])
     }
 
     pub(crate) fn world(&self) -> &Arc<World<B>> {

@@ -22,7 +22,9 @@ pub struct Stopper {
 
 impl Stopper {
     pub(crate) fn new(remotes: Vec<Arc<Remote>>) -> Self {
-        Self { remotes: remotes.into() }
+        Self {
+            remotes: remotes.into(),
+        }
     }
 
     /// Asks all shards to take nothing new, to finish what they have, and to end; at most until the plan's drain deadline.
@@ -45,7 +47,9 @@ impl Stopper {
 /// # Panics
 /// Outside a shard.
 pub fn stopping() -> Stopping {
-    Stopping { watch: Watch::new(context::current(), Event::Phase) }
+    Stopping {
+        watch: Watch::new(context::current(), Event::Phase),
+    }
 }
 
 /// The future of [`stopping`].
@@ -81,7 +85,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(core: Rc<Core>, event: Event) -> Self {
-        Self { core, event, key: None }
+        Self {
+            core,
+            event,
+            key: None,
+        }
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {

@@ -50,7 +50,9 @@ impl<T> Task<T> {
     /// Whether it has ended, by itself or otherwise.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.as_ref().is_none_or(async_task::FallibleTask::is_finished)
+        self.0
+            .as_ref()
+            .is_none_or(async_task::FallibleTask::is_finished)
     }
 }
 
@@ -61,11 +63,13 @@ impl<T> Future for Task<T> {
         let Some(task) = &mut self.0 else {
             return Poll::Ready(Err(TaskError::Cancelled));
         };
-        Pin::new(task).poll(cx).map(|ended| match ended.and_then(Outcome::take) {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(panic)) => Err(TaskError::Panic(panic)),
-            None => Err(TaskError::Cancelled),
-        })
+        Pin::new(task)
+            .poll(cx)
+            .map(|ended| match ended.and_then(Outcome::take) {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(panic)) => Err(TaskError::Panic(panic)),
+                None => Err(TaskError::Cancelled),
+            })
     }
 }
 
@@ -113,7 +117,10 @@ impl Panic {
         } else {
             "a panic whose payload is not text".to_owned()
         };
-        Self { message, payload: Mutex::new(payload) }
+        Self {
+            message,
+            payload: Mutex::new(payload),
+        }
     }
 
     /// The message, if it was text.
@@ -125,7 +132,9 @@ impl Panic {
     /// What was thrown, for `std::panic::resume_unwind`.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.payload
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,7 +174,10 @@ pin_project! {
 
 impl<F> Tracked<F> {
     pub(crate) fn new(future: F, core: Rc<Core>, key: usize) -> Self {
-        Self { future: Some(future), live: Live { core, key } }
+        Self {
+            future: Some(future),
+            live: Live { core, key },
+        }
     }
 }
 
@@ -174,7 +186,10 @@ impl<F: Future> Future for Tracked<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let future = this.future.as_pin_mut().expect("only the destructor takes the future out");
+        let future = this
+            .future
+            .as_pin_mut()
+            .expect("only the destructor takes the future out");
         // A future that panicked is never polled again, so nobody sees what it left half done.
         match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(poll) => poll.map(|value| Outcome(Some(Ok(value)))),

@@ -28,12 +28,22 @@ pub fn now() -> Instant {
 pub fn sleep(duration: Duration) -> Sleep {
     let core = context::current();
     let deadline = core.now().checked_add(duration);
-    Sleep { core, deadline, key: None, polled: false }
+    Sleep {
+        core,
+        deadline,
+        key: None,
+        polled: false,
+    }
 }
 
 /// Waits until `deadline`.
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { core: context::current(), deadline: Some(deadline), key: None, polled: false }
+    Sleep {
+        core: context::current(),
+        deadline: Some(deadline),
+        key: None,
+        polled: false,
+    }
 }
 
 /// The future of [`sleep`].
@@ -96,7 +106,9 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,7 +118,10 @@ impl fmt::Debug for Sleep {
 /// # Errors
 /// [`Elapsed`] when the time was over first.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    Timeout { future, sleep: sleep(duration) }
+    Timeout {
+        future,
+        sleep: sleep(duration),
+    }
 }
 
 pin_project! {

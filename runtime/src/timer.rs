@@ -42,7 +42,9 @@ impl Timers {
 
     /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.entries.first_key_value().map(|((deadline, _), _)| *deadline)
+        self.entries
+            .first_key_value()
+            .map(|((deadline, _), _)| *deadline)
     }
 
     /// Takes the earliest timer out if its time has come.
@@ -72,7 +74,10 @@ mod tests {
         for ms in [30_u64, 10, 20] {
             timers.insert(start + Duration::from_millis(ms), Waker::noop().clone());
         }
-        assert_eq!(timers.next_deadline(), Some(start + Duration::from_millis(10)));
+        assert_eq!(
+            timers.next_deadline(),
+            Some(start + Duration::from_millis(10))
+        );
         assert!(timers.pop_due(start + Duration::from_millis(9)).is_none());
         assert!(timers.pop_due(start + Duration::from_millis(20)).is_some());
         assert!(timers.pop_due(start + Duration::from_millis(20)).is_some());

@@ -117,6 +117,8 @@ impl Remote {
 
     /// A panic while the lock is held leaves the queue whole: nothing in there can be half done.
     fn queue(&self) -> MutexGuard<'_, VecDeque<Runnable>> {
-        self.runnables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runnables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

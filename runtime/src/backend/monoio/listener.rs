@@ -22,7 +22,10 @@ impl MonoioListener {
         // accept4 must not block: the connection that made the listener readable may be gone by then.
         listener.set_nonblocking(true)?;
         let same = TcpStream::from(OwnedFd::from(listener.try_clone()?));
-        Ok(Self { readiness: monoio::net::TcpStream::from_std(same)?, listener })
+        Ok(Self {
+            readiness: monoio::net::TcpStream::from_std(same)?,
+            listener,
+        })
     }
 }
 

@@ -66,7 +66,10 @@ macro_rules! sockets {
             MonoioStream::adopt(socket, options, $blocking)
         }
 
-        async fn connect(addresses: &[SocketAddr], options: &ConnectOptions) -> io::Result<MonoioStream> {
+        async fn connect(
+            addresses: &[SocketAddr],
+            options: &ConnectOptions,
+        ) -> io::Result<MonoioStream> {
             MonoioStream::connect(addresses, options, $blocking).await
         }
     };
@@ -94,8 +97,15 @@ impl Backend for MonoioLegacy {
     sockets!(false);
 
     fn probe(_options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-        let facility = if cfg!(target_os = "linux") { "epoll" } else { "kqueue" };
-        Ok(Capabilities { facility, ..Capabilities::default() })
+        let facility = if cfg!(target_os = "linux") {
+            "epoll"
+        } else {
+            "kqueue"
+        };
+        Ok(Capabilities {
+            facility,
+            ..Capabilities::default()
+        })
     }
 
     fn run<F>(options: &EngineOptions, main: impl FnOnce() -> F) -> io::Result<Ended<F::Output>>

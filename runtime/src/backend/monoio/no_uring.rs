@@ -1,11 +1,15 @@
 //! io_uring where there is none.
 
-use super::{Backend, Capabilities, EngineOptions, Ended, MonoioUring, Unavailable};
+use super::{Backend, Capabilities, Ended, EngineOptions, MonoioUring, Unavailable};
 use std::{future::Future, io};
 
 pub(super) fn probe(_options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-    let reason = "io_uring exists on Linux only; take monoio-legacy, which is kqueue here".to_owned();
-    Err(Unavailable { engine: MonoioUring::NAME, reason })
+    let reason =
+        "io_uring exists on Linux only; take monoio-legacy, which is kqueue here".to_owned();
+    Err(Unavailable {
+        engine: MonoioUring::NAME,
+        reason,
+    })
 }
 
 pub(super) fn run<F>(

@@ -26,7 +26,10 @@ impl Park {
         let stream = std::os::unix::net::UnixStream::from(wakes);
         stream.set_nonblocking(!blocking)?;
         let stream = monoio::net::UnixStream::from_std(stream)?;
-        Ok(Self { wakes: Box::pin(swallow(stream)), sleep: None })
+        Ok(Self {
+            wakes: Box::pin(swallow(stream)),
+            sleep: None,
+        })
     }
 
     /// Has the engine wake `cx` at `deadline`. An earlier alarm is left as it is: it costs one idle turn, where setting a timer
@@ -34,7 +37,10 @@ impl Park {
     fn alarm(&mut self, deadline: Instant, cx: &mut Context<'_>) {
         let now = Instant::now();
         let at = deadline.min(now + FARTHEST);
-        let armed = self.sleep.as_ref().is_some_and(|(armed, _)| (now..=at).contains(armed));
+        let armed = self
+            .sleep
+            .as_ref()
+            .is_some_and(|(armed, _)| (now..=at).contains(armed));
         if !armed {
             self.sleep = Some((at, Box::pin(sleep_until(EngineInstant::from_std(at)))));
         }

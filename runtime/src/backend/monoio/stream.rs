@@ -70,7 +70,14 @@ impl MonoioStream {
         let core = context::current();
         core.counters().adopted.add(1);
         let (read, write) = stream.into_split();
-        Self { recv: MonoioRecv::new(read, core.clone()), send: MonoioSend { half: write, core, state: State::Whole } }
+        Self {
+            recv: MonoioRecv::new(read, core.clone()),
+            send: MonoioSend {
+                half: write,
+                core,
+                state: State::Whole,
+            },
+        }
     }
 
     pub(super) async fn connect(
@@ -88,10 +95,12 @@ impl MonoioStream {
             }
             Err(last)
         };
-        time::timeout(options.deadline, attempt).await.unwrap_or_else(|_| {
-            let text = format!("no connection within {:?}", options.deadline);
-            Err(io::Error::new(io::ErrorKind::TimedOut, text))
-        })
+        time::timeout(options.deadline, attempt)
+            .await
+            .unwrap_or_else(|_| {
+                let text = format!("no connection within {:?}", options.deadline);
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
+            })
     }
 }
 
@@ -100,7 +109,11 @@ async fn connect_one(
     options: &StreamOptions,
     blocking: bool,
 ) -> io::Result<MonoioStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     options.apply(&socket)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::from(address)) {
@@ -155,7 +168,10 @@ pub struct MonoioRecv {
 impl MonoioRecv {
     fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
         let slot = Rc::<Slot>::default();
-        Self { pump: Box::pin(pump(half, core, slot.clone())), slot }
+        Self {
+            pump: Box::pin(pump(half, core, slot.clone())),
+            slot,
+        }
     }
 }
 
@@ -241,7 +257,14 @@ async fn pump(mut half: OwnedReadHalf<Engine>, core: Rc<Core>, slot: Rc<Slot>) -
 /// Gives control back to the caller, who takes the result and comes again when it wants the next.
 async fn returned() {
     let mut been = false;
-    poll_fn(|_| if std::mem::replace(&mut been, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    poll_fn(|_| {
+        if std::mem::replace(&mut been, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// A receive that a sweep may cancel.
@@ -312,7 +335,10 @@ impl SendHalf for MonoioSend {
             return (Err(dropped_midway()), bytes);
         }
         self.state = State::Midway;
-        let sending = Sending { bytes, _in_flight: self.core.send_in_flight() };
+        let sending = Sending {
+            bytes,
+            _in_flight: self.core.send_in_flight(),
+        };
         let (result, sending) = self.half.write_all(sending).await;
         self.state = State::Whole;
         (result.map(drop), sending.bytes)
@@ -325,7 +351,9 @@ impl SendHalf for MonoioSend {
 
 impl fmt::Debug for MonoioSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MonoioSend").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("MonoioSend")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,7 @@
 //! many small messages makes io_uring slower than epoll. A kernel that does not know one of them gets the ring without it, and the
 //! probe says so.
 
-use super::{Backend, Capabilities, EngineOptions, Ended, MonoioUring, Unavailable, run_on};
+use super::{Backend, Capabilities, Ended, EngineOptions, MonoioUring, Unavailable, run_on};
 use shardloop_platform::uring::{RefusalCause, RingOptions, RingRefused};
 use std::{future::Future, io};
 
@@ -25,13 +25,19 @@ fn best(options: &EngineOptions) -> Result<(RingOptions, Option<RingRefused>), R
     for ring in wishes(entries(options)) {
         match shardloop_platform::uring::probe(&ring) {
             Ok(_) => return Ok((ring, refused)),
-            Err(reason @ RingRefused { cause: RefusalCause::FlagUnknown(_) }) => {
+            Err(
+                reason @ RingRefused {
+                    cause: RefusalCause::FlagUnknown(_),
+                },
+            ) => {
                 refused = refused.or(Some(reason));
             }
             Err(reason) => return Err(reason),
         }
     }
-    Err(refused.unwrap_or(RingRefused { cause: RefusalCause::TooOld }))
+    Err(refused.unwrap_or(RingRefused {
+        cause: RefusalCause::TooOld,
+    }))
 }
 
 /// monoio makes no ring smaller than this.
@@ -40,12 +46,20 @@ fn entries(options: &EngineOptions) -> u32 {
 }
 
 pub(super) fn probe(options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-    let (ring, refused) = best(options)
-        .map_err(|reason| Unavailable { engine: MonoioUring::NAME, reason: reason.to_string() })?;
-    let flags = [(ring.coop_taskrun, "COOP_TASKRUN"), (ring.single_issuer, "SINGLE_ISSUER")];
+    let (ring, refused) = best(options).map_err(|reason| Unavailable {
+        engine: MonoioUring::NAME,
+        reason: reason.to_string(),
+    })?;
+    let flags = [
+        (ring.coop_taskrun, "COOP_TASKRUN"),
+        (ring.single_issuer, "SINGLE_ISSUER"),
+    ];
     Ok(Capabilities {
         facility: "io_uring",
-        flags: flags.into_iter().filter_map(|(on, name)| on.then_some(name)).collect(),
+        flags: flags
+            .into_iter()
+            .filter_map(|(on, name)| on.then_some(name))
+            .collect(),
         remarks: refused
             .map(|reason| format!("the ring does without: {reason}; expect it to be slower"))
             .into_iter()
