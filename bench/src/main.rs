@@ -1,24 +1,58 @@
-//! The benchmark.
+//! The benchmark: thread-per-core shards against a shared pool, measured honestly.
+//!
+//! One program plays every part. The command that measures starts it again as `serve` and as `load`, a fresh pair of processes for
+//! every repetition, and reads what they print ([`contract`]).
 
+mod analysis;
+mod archive;
+mod campaign;
+mod case;
+mod checks;
+mod child;
+mod cli;
 mod cmd;
-mod contract;
+pub mod contract;
+mod exit;
+mod factor;
+mod host;
+mod load;
+mod matrix;
+mod measure;
+mod process;
+mod progress;
+mod provenance;
+mod repetition;
+mod report;
+mod result;
 mod serve;
+mod stdout;
+mod study;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use cli::{Cli, Command};
+use exit::{Exit, Refusal};
+use std::process::ExitCode;
 
-#[derive(Parser)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ended = match cli.command {
+        None => cmd::quick::run(&cli.quick),
+        Some(Command::Quick(args)) => cmd::quick::run(&args),
+        Some(Command::Run(args)) => cmd::run::run(&args),
+        Some(Command::List(args)) => cmd::list::run(&args),
+        Some(Command::Test(args)) => cmd::test::run(&args),
+        Some(Command::Serve(args)) => return cmd::serve::run(&args),
+        Some(Command::Load(args)) => return cmd::load::run(&args),
+    };
+    ended.unwrap_or_else(|error| complain(&error)).into()
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Serve(cmd::serve::ServeArgs),
-}
-
-fn main() -> std::process::ExitCode {
-    match Cli::parse().command {
-        Command::Serve(args) => cmd::serve::run(&args),
+/// Says what went wrong; a refusal knows how the program ends.
+fn complain(error: &anyhow::Error) -> Exit {
+    if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        eprintln!("{refusal}");
+        return refusal.exit;
     }
+    eprintln!("error: {error:#}");
+    Exit::Failed
 }

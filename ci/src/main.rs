@@ -1,2 +1,63 @@
 //! Automation, run as `cargo ci <task>`.
-fn main() {}
+
+mod check;
+mod command;
+mod cross;
+mod purity;
+mod readme;
+mod smoke;
+mod targets;
+mod tidy;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo ci", about = "Automation of this workspace")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the gate: every step, or those chosen. Exit code 1 if one fails.
+    Check(check::Choice),
+    /// Print the steps of the gate and what each runs on this machine.
+    List,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let root = workspace()?;
+    match &arguments.task {
+        Task::Check(choice) => check::run(&root, choice),
+        Task::List => check::list(&root).map(|()| true),
+    }
+}
+
+/// The nearest folder upwards whose manifest has a workspace.
+fn workspace() -> Result<PathBuf> {
+    let here = std::env::current_dir().context("cannot tell the current folder")?;
+    let is_root = |folder: &&std::path::Path| {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml"));
+        manifest.is_ok_and(|text| text.lines().any(|line| line.trim() == "[workspace]"))
+    };
+    let root = here
+        .ancestors()
+        .find(is_root)
+        .context("no workspace in this folder or above it")?;
+    Ok(root.to_owned())
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-use crate::sys::unix::Mapping;
+use crate::sys::{os, unix::Mapping};
 
 /// An anonymous private mapping: zeroed, page-aligned, and at the same address for as long as it lives,
 /// however often the value moves. Given back to the system when dropped.
@@ -84,6 +84,15 @@ impl fmt::Debug for Block {
 #[must_use]
 pub fn page_bytes() -> usize {
     crate::sys::unix::page_bytes()
+}
+
+/// Has the allocator give free pages back to the system, wherever in the heap they lie. True if it gave any.
+///
+/// Long-lived small blocks between short-lived large ones keep the large ones' pages resident after they were freed.
+/// glibc: malloc_trim(3), which walks all free blocks: milliseconds on a large heap, so call it when there is nothing
+/// else to do. Elsewhere nothing is done.
+pub fn trim_heap() -> bool {
+    os::memory::trim_heap()
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub fn listen(options: &ListenOptions) -> Result<TcpListener, BindError> {
 }
 
 /// `count` listeners on one address, which the kernel spreads connections over (Linux 3.9; macOS gives them
-/// all to one listener, see tcp strategies of the runtime). Port 0 is resolved once: all have the same port.
+/// all to one listener). Port 0 is resolved once: all have the same port.
 ///
 /// The first is bound *without* SO_REUSEPORT and gets the option afterwards, so that a server already
 /// listening there, even one that sets SO_REUSEPORT itself, is an error and not a silent sharing of its

@@ -172,7 +172,7 @@ pub(crate) async fn accept_for<B: Backend>(
             Either::Right(Ok(connection)) => {
                 core.counters().accepted.add(1);
                 hand_over(connection, &targets, &mut next).await;
-                if core.counters().accepted.get() % BATCH == 0 {
+                if core.counters().accepted.get().is_multiple_of(BATCH) {
                     yield_now().await;
                 }
             }

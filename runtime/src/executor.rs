@@ -22,7 +22,7 @@ use crate::{
     wake::{Phase, Remote},
 };
 use async_task::Runnable;
-use shardloop_platform::wake::WakeReader;
+use shardloop_platform::{memory::trim_heap, wake::WakeReader};
 use slab::Slab;
 use std::{
     cell::{Cell, RefCell},
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     sends_in_flight: Rc<Cell<usize>>,
     idle: RefCell<Vec<Rc<dyn Idle>>>,
     sweep_at: Cell<Option<Instant>>,
+    /// Bytes freed since the heap was last trimmed.
+    freed_bytes: Cell<usize>,
     counters: Counters,
     first_panic: RefCell<Option<String>>,
 }
@@ -80,6 +82,8 @@ impl Core {
     pub(crate) const BUDGET: usize = 256;
     /// How often idle buffers are looked for.
     const SWEEP_EVERY: Duration = Duration::from_millis(250);
+    /// Bytes freed by a shard before it is worth to look for pages that the system could have back.
+    const TRIM_AT: usize = 16 << 20;
 
     /// A shard without engine, and the descriptor its engine is to watch.
     pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
@@ -99,6 +103,7 @@ impl Core {
             sends_in_flight: Rc::default(),
             idle: RefCell::default(),
             sweep_at: Cell::new(None),
+            freed_bytes: Cell::new(0),
             counters: Counters::default(),
             first_panic: RefCell::default(),
         };
@@ -207,6 +212,12 @@ impl Core {
         }
     }
 
+    /// A connection is gone, and with it about as many bytes of the heap.
+    pub(crate) fn connection_gone(&self, bytes: usize) {
+        self.freed_bytes.set(self.freed_bytes.get() + bytes);
+        self.want_sweep();
+    }
+
     /// Counts an operation that reads the application's memory, until it is dropped.
     pub(crate) fn send_in_flight(&self) -> InFlight {
         self.sends_in_flight.set(self.sends_in_flight.get() + 1);
@@ -313,7 +324,14 @@ impl Core {
         let mut idle = self.idle.take();
         idle.retain(|idle| idle.sweep(&self.counters));
         self.idle.borrow_mut().append(&mut idle);
-        let more = self.pool.sweep() || !self.idle.borrow().is_empty();
+        self.freed_bytes
+            .set(self.freed_bytes.get() + self.pool.sweep());
+        let more = self.pool.has_free() || !self.idle.borrow().is_empty();
+        if !more && self.freed_bytes.get() >= Self::TRIM_AT {
+            // The shard has gone quiet after a busy time: the moment at which giving memory back costs nobody anything.
+            self.freed_bytes.set(0);
+            trim_heap();
+        }
         self.sweep_at.set(more.then(|| now + Self::SWEEP_EVERY));
     }
 

@@ -260,7 +260,6 @@ impl<T> Running<T> {
     ///
     /// # Panics
     /// If a shard's thread panicked outside its tasks, which is a fault of this crate.
-    #[must_use]
     pub fn wait(mut self) -> Report<T> {
         let threads = std::mem::take(&mut self.threads);
         let join = |thread: JoinHandle<_>| {

@@ -1,8 +1,8 @@
 //! Receive buffers: lent to the application as a [`Lease`], back in their shard's [`Pool`] when dropped.
 //!
 //! # Sizes
-//! 4, 16, 64 and 256 KiB. A receive that fills its lease makes the next one a class larger, one that fills less than a quarter makes
-//! the next the smallest: bulk transfers get large buffers, and a connection that only pings never holds more than 4 KiB.
+//! 4, 16, 64 and 256 KiB. A receive that fills its lease makes the next one a class larger; eight in a row that fill less than a
+//! quarter make it a class smaller: bulk transfers get large buffers, and a connection that only pings comes down to 4 KiB.
 //!
 //! # Bounds
 //! Bytes of leases held by the application and of free buffers kept are bounded by [`Pool::LIMIT_BYTES`] per shard; beyond it, leases
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// A size of receive buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
 
 impl Class {
@@ -38,16 +38,55 @@ impl Class {
         Self::BYTES[self.0 as usize]
     }
 
-    /// The class for the next receive after this one received `filled` bytes.
+    fn larger(self) -> Self {
+        Self((self.0 + 1).min(Self::LARGEST.0))
+    }
+
+    fn smaller(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+}
+
+/// The size of a connection's next receive, learnt from those before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizing {
+    class: Class,
+    /// Receives in a row that filled less than a quarter.
+    small: u8,
+}
+
+impl Sizing {
+    /// Receives in a row that must be small before the size goes down. One would not do: a peer that keeps sixteen messages under way
+    /// lets a few of them arrive alone now and then, and each time the size would have to climb again.
+    const PATIENCE: u8 = 8;
+
+    /// The class to ask the pool for.
     #[must_use]
-    pub fn after(self, filled: usize) -> Self {
-        if filled >= self.bytes() {
-            Self((self.0 + 1).min(Self::LARGEST.0))
-        } else if filled < self.bytes() / 4 {
-            Self::SMALLEST
+    pub fn class(self) -> Class {
+        self.class
+    }
+
+    /// Notes that a receive into a buffer of `class` brought `filled` bytes.
+    pub fn learn(&mut self, class: Class, filled: usize) {
+        self.small = if filled < class.bytes() / 4 {
+            self.small + 1
         } else {
-            self
+            0
+        };
+        self.class = class;
+        if filled >= class.bytes() {
+            self.class = class.larger();
+        } else if self.small >= Self::PATIENCE {
+            *self = Self {
+                class: class.smaller(),
+                small: 0,
+            };
         }
+    }
+
+    /// Starts over with the smallest.
+    pub fn reset(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -61,6 +100,7 @@ struct Shelves {
     /// Fewest free buffers of each class since the last sweep: nobody needed these.
     unused: [Cell<usize>; Class::BYTES.len()],
     free_bytes: Cell<usize>,
+    freed_bytes: Cell<usize>,
     held_bytes: Cell<usize>,
     held_bytes_peak: Cell<usize>,
     in_flight: Cell<usize>,
@@ -114,16 +154,18 @@ impl Pool {
         self.0.misses.get()
     }
 
-    /// Gives back to the system what lay free since the last sweep. True while there is something left to sweep.
-    pub fn sweep(&self) -> bool {
+    /// Frees what lay unused since the last sweep. Returns how many bytes this pool has freed since then, for this reason or for
+    /// want of room. Whether there is more to sweep: [`has_free`](Self::has_free).
+    pub fn sweep(&self) -> usize {
         for (shelf, unused) in self.0.free.iter().zip(&self.0.unused) {
             let mut shelf = shelf.borrow_mut();
             let keep = shelf.len() - unused.get().min(shelf.len());
             let freed: usize = shelf.drain(keep..).map(|memory| memory.len()).sum();
             self.0.free_bytes.set(self.0.free_bytes.get() - freed);
+            self.0.freed_bytes.set(self.0.freed_bytes.get() + freed);
             unused.set(shelf.len());
         }
-        self.has_free()
+        self.0.freed_bytes.take()
     }
 
     /// Whether any buffer lies free.
@@ -152,10 +194,14 @@ impl Pool {
 
     fn put_back(&self, class: Class, memory: Memory) {
         let free = self.0.free_bytes.get() + memory.len();
-        if free + self.0.held_bytes.get() <= Self::LIMIT_BYTES {
-            self.0.free_bytes.set(free);
-            self.0.free[class.0 as usize].borrow_mut().push(memory);
+        if free + self.0.held_bytes.get() > Self::LIMIT_BYTES {
+            self.0
+                .freed_bytes
+                .set(self.0.freed_bytes.get() + memory.len());
+            return;
         }
+        self.0.free_bytes.set(free);
+        self.0.free[class.0 as usize].borrow_mut().push(memory);
     }
 
     fn hold(&self, bytes: usize) {
@@ -392,18 +438,42 @@ impl Drop for Loan {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Pool};
+    use super::{Class, Pool, Sizing};
 
     #[test]
-    fn full_receives_grow_and_small_ones_fall_back() {
-        let [k4, k16, k64, k256] = [0, 1, 2, 3].map(Class);
-        assert_eq!(k4.after(4 << 10), k16);
-        assert_eq!(k4.after(1), k4);
-        assert_eq!(k16.after(16 << 10), k64);
-        assert_eq!(k64.after(16 << 10), k64, "a quarter keeps the class");
-        assert_eq!(k64.after((16 << 10) - 1), k4);
-        assert_eq!(k256.after(256 << 10), k256);
-        assert_eq!(k256.after(0), k4);
+    fn full_receives_grow_and_only_many_small_ones_shrink() {
+        let mut sizing = Sizing::default();
+        for _ in 0..5 {
+            sizing.learn(sizing.class(), sizing.class().bytes());
+        }
+        assert_eq!(sizing.class(), Class(3), "the largest is the end");
+        sizing.learn(Class(3), 1);
+        assert_eq!(
+            sizing.class(),
+            Class(3),
+            "one small receive changes nothing"
+        );
+        sizing.learn(Class(3), 64 << 10);
+        for _ in 0..7 {
+            sizing.learn(Class(3), (64 << 10) - 1);
+        }
+        assert_eq!(sizing.class(), Class(3));
+        sizing.learn(Class(3), 0);
+        assert_eq!(sizing.class(), Class(2));
+        for _ in 0..100 {
+            sizing.learn(sizing.class(), 10);
+        }
+        assert_eq!(sizing.class(), Class::SMALLEST);
+    }
+
+    #[test]
+    fn a_pool_that_had_to_lend_a_smaller_buffer_is_learnt_from() {
+        let mut sizing = Sizing {
+            class: Class(3),
+            small: 0,
+        };
+        sizing.learn(Class::SMALLEST, 100);
+        assert_eq!(sizing.class(), Class::SMALLEST);
     }
 
     #[test]
@@ -433,13 +503,15 @@ mod tests {
     }
 
     #[test]
-    fn two_sweeps_free_what_nobody_used() {
+    fn a_sweep_frees_what_nobody_used_since_the_last() {
         let pool = Pool::new();
         drop([pool.take(Class(1)), pool.take(Class(1))]);
-        assert!(pool.sweep(), "the first sweep only begins to watch");
+        assert_eq!(pool.sweep(), 0, "the first sweep only begins to watch");
         drop(pool.take(Class(1)));
-        assert!(pool.sweep(), "one was used since, one was not");
-        assert!(!pool.sweep());
+        assert_eq!(pool.sweep(), 16 << 10, "one was used since, one was not");
+        assert!(pool.has_free());
+        assert_eq!(pool.sweep(), 16 << 10);
+        assert!(!pool.has_free());
     }
 
     #[test]

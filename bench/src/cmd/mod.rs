@@ -1,2 +1,8 @@
 //! One file per subcommand.
+
+pub(crate) mod list;
+pub(crate) mod load;
+pub(crate) mod quick;
+pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod test;

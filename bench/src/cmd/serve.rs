@@ -2,7 +2,11 @@
 
 use crate::{
     contract::{Done, Mark, Model, Protocol, Ready, ShardCount},
-    serve::{handler::Job, pool::{Pool, PoolError, PoolStopper}, shards},
+    serve::{
+        handler::Job,
+        pool::{Pool, PoolError, PoolStopper},
+        shards,
+    },
 };
 use clap::Args;
 use serde::Serialize;
@@ -35,7 +39,12 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_enum)]
     pub(crate) protocol: Protocol,
     /// Serve on as many shards: one engine per thread.
-    #[arg(long, value_name = "N", required_unless_present = "pool", conflicts_with = "pool")]
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "pool",
+        conflicts_with = "pool"
+    )]
     pub(crate) shards: Option<usize>,
     /// Serve on a shared pool of as many threads (tokio).
     #[arg(long, value_name = "N")]
@@ -98,12 +107,21 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
 }
 
 fn serve(args: &ServeArgs) -> Result<(), Refused> {
-    let Shape { model, threads, driver } = Shape::of(args)?;
+    let Shape {
+        model,
+        threads,
+        driver,
+    } = Shape::of(args)?;
     warn_if_oversubscribed(threads);
-    let environment = |error: io::Error| Refused { code: 4, text: format!("the process could not be set up: {error}") };
+    let environment = |error: io::Error| Refused {
+        code: 4,
+        text: format!("the process could not be set up: {error}"),
+    };
     // Both before any thread starts: those that come after inherit them.
     let signals = Signals::block().map_err(environment)?;
-    let calls = args.count_calls.then(|| CallCounter::open().map_err(|reason| reason.to_string()));
+    let calls = args
+        .count_calls
+        .then(|| CallCounter::open().map_err(|reason| reason.to_string()));
     // With the limit as it is there may be room for fewer connections; whoever meets it is told then.
     let _ = raise_descriptor_limit();
     let job = Arc::new(Job::new(args.protocol, args.work, threads));
@@ -131,7 +149,10 @@ struct Shape {
 
 impl Shape {
     fn of(args: &ServeArgs) -> Result<Self, Refused> {
-        let driver = args.driver.parse::<Kind>().map_err(|unknown| Refused::usage(unknown.to_string()))?;
+        let driver = args
+            .driver
+            .parse::<Kind>()
+            .map_err(|unknown| Refused::usage(unknown.to_string()))?;
         let (model, threads, name) = match (args.shards, args.pool) {
             (Some(shards), _) => (Model::Shards, shards, "--shards"),
             (None, pool) => (Model::Pool, pool.unwrap_or(0), "--pool"),
@@ -143,9 +164,15 @@ impl Shape {
         }
         if args.work > MAX_WORK {
             let work = args.work;
-            return Err(Refused::usage(format!("--work {work} is out of range: at most {MAX_WORK} rounds per message")));
+            return Err(Refused::usage(format!(
+                "--work {work} is out of range: at most {MAX_WORK} rounds per message"
+            )));
         }
-        Ok(Self { model, threads, driver })
+        Ok(Self {
+            model,
+            threads,
+            driver,
+        })
     }
 }
 
@@ -165,8 +192,17 @@ enum Server {
 }
 
 impl Server {
-    fn shards(args: &ServeArgs, job: &Arc<Job>, threads: usize, driver: Kind) -> Result<Self, Refused> {
-        let placement = if pins(args.pin) { Placement::Spread } else { Placement::Unpinned };
+    fn shards(
+        args: &ServeArgs,
+        job: &Arc<Job>,
+        threads: usize,
+        driver: Kind,
+    ) -> Result<Self, Refused> {
+        let placement = if pins(args.pin) {
+            Placement::Spread
+        } else {
+            Placement::Unpinned
+        };
         let running = shards::start(job.clone(), driver, threads, placement, args.listen);
         running.map(Self::Shards).map_err(|error| Refused {
             code: match error {
@@ -178,14 +214,23 @@ impl Server {
     }
 
     fn pool(args: &ServeArgs, job: &Arc<Job>, threads: usize) -> Result<Self, Refused> {
-        let cpus = if pins(args.pin) { cpu_order() } else { Vec::new() };
-        let pool = Pool::start(job.clone(), threads, cpus.clone(), args.listen).map_err(|error| Refused {
-            code: 4,
-            text: match error {
-                PoolError::Bind(error) => error.to_string(),
-                PoolError::Runtime(error) => format!("the pool could not be started: {error}"),
-            },
-        })?;
+        let cpus = if pins(args.pin) {
+            cpu_order()
+        } else {
+            Vec::new()
+        };
+        let pool =
+            Pool::start(job.clone(), threads, cpus.clone(), args.listen).map_err(|error| {
+                Refused {
+                    code: 4,
+                    text: match error {
+                        PoolError::Bind(error) => error.to_string(),
+                        PoolError::Runtime(error) => {
+                            format!("the pool could not be started: {error}")
+                        }
+                    },
+                }
+            })?;
         Ok(Self::Pool { pool, cpus })
     }
 
@@ -198,12 +243,29 @@ impl Server {
                 running.seats().iter().map(shardloop::Seat::cpu).collect(),
             ),
             Self::Pool { pool, cpus } => {
-                let placement = (0..threads).map(|worker| cpus.get(worker % cpus.len().max(1)).copied());
-                (pool.address, "tokio".to_owned(), Vec::new(), placement.collect())
+                let placement =
+                    (0..threads).map(|worker| cpus.get(worker % cpus.len().max(1)).copied());
+                (
+                    pool.address,
+                    "tokio".to_owned(),
+                    Vec::new(),
+                    placement.collect(),
+                )
             }
         };
         let (pid, protocol, work) = (std::process::id(), args.protocol, args.work);
-        Ready { ready: true, address, pid, protocol, model, threads, driver, work, remarks, placement }
+        Ready {
+            ready: true,
+            address,
+            pid,
+            protocol,
+            model,
+            threads,
+            driver,
+            work,
+            remarks,
+            placement,
+        }
     }
 
     fn stopper(&self) -> AnyStopper {
@@ -270,17 +332,29 @@ fn watch(signals: Signals, stopper: AnyStopper) -> io::Result<()> {
             stopper.force();
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
+        .map(drop)
 }
 
 /// Answers marks until standard input ends, which ends the server: whoever measured it is gone.
 fn control(meter: Arc<Meter>, stopper: AnyStopper) -> io::Result<()> {
     let answer = move || {
-        let marks = io::stdin().lock().lines().map_while(Result::ok).filter(|line| line == "mark");
-        marks.zip(1..).for_each(|(_, mark)| print_line(&meter.mark(mark)));
+        let marks = io::stdin()
+            .lock()
+            .lines()
+            .map_while(Result::ok)
+            .filter(|line| line == "mark");
+        marks
+            .zip(1..)
+            .for_each(|(_, mark)| print_line(&meter.mark(mark)));
         stopper.drain();
     };
-    thread::Builder::new().name("control".to_owned()).spawn(answer).map(drop)
+    thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(answer)
+        .map(drop)
 }
 
 /// What is read off the process.
@@ -293,24 +367,38 @@ struct Meter {
 impl Meter {
     fn mark(&self, mark: u64) -> Mark {
         let messages = self.job.lanes.messages();
-        Mark { mark, messages, system_calls: self.system_calls(), cpu_ns: cpu_ns() }
+        Mark {
+            mark,
+            messages,
+            system_calls: self.system_calls(),
+            cpu_ns: cpu_ns(),
+        }
     }
 
     fn done(&self, model: Model, left_open: u64) -> Done {
         let lanes = self.job.lanes.per_lane();
-        let total = lanes.iter().fold(ShardCount::default(), |sum, lane| ShardCount {
-            accepted: sum.accepted + lane.accepted,
-            messages: sum.messages + lane.messages,
-        });
+        let total = lanes
+            .iter()
+            .fold(ShardCount::default(), |sum, lane| ShardCount {
+                accepted: sum.accepted + lane.accepted,
+                messages: sum.messages + lane.messages,
+            });
         Done {
             done: true,
             accepted: total.accepted,
             messages: total.messages,
-            per_shard: if model == Model::Shards { lanes } else { vec![total] },
+            per_shard: if model == Model::Shards {
+                lanes
+            } else {
+                vec![total]
+            },
             cpu_ns: cpu_ns(),
             rss_peak_bytes: memory(None).ok().and_then(|memory| memory.peak_bytes),
             system_calls: self.system_calls(),
-            system_calls_not_counted: self.calls.as_ref().and_then(|calls| calls.as_ref().err().cloned()),
+            system_calls_not_counted: self
+                .calls
+                .as_ref()
+                .and_then(|calls| calls.as_ref().err().cloned()),
             faults: self.job.faults(),
             left_open,
         }
@@ -328,7 +416,9 @@ fn cpu_ns() -> u64 {
 
 /// One line, at once: a script waits for it. Nobody to read it is no reason to stop serving.
 fn print_line(value: &impl Serialize) {
-    let Ok(line) = serde_json::to_string(value) else { return };
+    let Ok(line) = serde_json::to_string(value) else {
+        return;
+    };
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -27,19 +27,31 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(protocol: Protocol, work: u64, threads: usize) -> Self {
-        Self { protocol, work, lanes: Lanes::new(threads), faults: Mutex::default() }
+        Self {
+            protocol,
+            work,
+            lanes: Lanes::new(threads),
+            faults: Mutex::default(),
+        }
     }
 
     /// Connections that ended by a fault, by kind.
     pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn note(&self, fault: String) {
         /// Kinds of faults that are kept apart; a hostile peer can make up many.
         const KINDS: usize = 64;
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = if faults.len() < KINDS || faults.contains_key(&fault) { fault } else { "others".to_owned() };
+        let kind = if faults.len() < KINDS || faults.contains_key(&fault) {
+            fault
+        } else {
+            "others".to_owned()
+        };
         *faults.entry(kind).or_default() += 1;
     }
 

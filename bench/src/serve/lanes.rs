@@ -44,7 +44,10 @@ impl Lanes {
 
     /// Messages answered on all lanes.
     pub(crate) fn messages(&self) -> u64 {
-        self.0.iter().map(|lane| lane.messages.load(Ordering::Relaxed)).sum()
+        self.0
+            .iter()
+            .map(|lane| lane.messages.load(Ordering::Relaxed))
+            .sum()
     }
 
     pub(crate) fn per_lane(&self) -> Vec<ShardCount> {

@@ -59,7 +59,12 @@ impl Pool {
         address: SocketAddr,
     ) -> Result<Self, PoolError> {
         // The same as an endpoint of a plan has.
-        let options = ListenOptions { address, backlog: 1024, reuse_port: false, only_v6: true };
+        let options = ListenOptions {
+            address,
+            backlog: 1024,
+            reuse_port: false,
+            only_v6: true,
+        };
         let listener = listen(&options).map_err(PoolError::Bind)?;
         let address = listener.local_addr().map_err(PoolError::Runtime)?;
         let runtime = runtime(threads, cpus).map_err(PoolError::Runtime)?;
@@ -67,7 +72,12 @@ impl Pool {
         let listener = runtime.block_on(async { TcpListener::from_std(listener) });
         let listener = listener.map_err(PoolError::Runtime)?;
         let acceptor = runtime.spawn(accept(listener, job, end.clone()));
-        Ok(Self { runtime, acceptor, address, end })
+        Ok(Self {
+            runtime,
+            acceptor,
+            address,
+            end,
+        })
     }
 
     pub(crate) fn stopper(&self) -> PoolStopper {
@@ -76,7 +86,12 @@ impl Pool {
 
     /// Waits until it was asked to end and all connections have, or the deadline for that has passed. Returns how many were left.
     pub(crate) fn wait(self) -> u64 {
-        let Self { runtime, acceptor, end, .. } = self;
+        let Self {
+            runtime,
+            acceptor,
+            end,
+            ..
+        } = self;
         runtime.block_on(async {
             end.asked().await;
             acceptor.abort();
@@ -104,19 +119,29 @@ fn runtime(threads: usize, cpus: Vec<usize>) -> io::Result<Runtime> {
             let _ = pin_current_thread(*cpu);
         }
     };
-    Builder::new_multi_thread().worker_threads(threads).enable_all().on_thread_start(start).build()
+    Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .on_thread_start(start)
+        .build()
 }
 
 async fn accept(listener: TcpListener, job: Arc<Job>, end: Arc<End>) {
     const BACK_OFF: Duration = Duration::from_millis(100);
-    let options = StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
+    let options = StreamOptions {
+        nodelay: true,
+        send_buffer_bytes: None,
+        receive_buffer_bytes: None,
+    };
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 if options.apply(&stream).is_ok() {
                     let host = end.enter();
                     let job = job.clone();
-                    tokio::spawn(async move { serve_connection(&job, PoolStream::new(stream), host).await });
+                    tokio::spawn(async move {
+                        serve_connection(&job, PoolStream::new(stream), host).await
+                    });
                 }
             }
             Err(_) => tokio::time::sleep(BACK_OFF).await,
@@ -159,7 +184,11 @@ impl End {
         if self.asked.load(Ordering::Acquire) {
             stop.set();
         }
-        OnPool { end: self.clone(), key, stop }
+        OnPool {
+            end: self.clone(),
+            key,
+            stop,
+        }
     }
 
     async fn asked(&self) {
@@ -170,7 +199,9 @@ impl End {
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<usize, Arc<Stop>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -212,7 +243,11 @@ impl Host for OnPool {
             }
             self.stop.waker.register(cx.waker());
             // Set between the look and the registration?
-            if self.stop.wanted.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+            if self.stop.wanted.load(Ordering::Acquire) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
     }
 }

@@ -5,7 +5,7 @@
 
 use shardloop::{
     Bytes, RecvHalf, SendHalf, Stream,
-    lease::{Class, Loan},
+    lease::{Class, Loan, Sizing},
 };
 use std::{
     cell::RefCell,
@@ -34,7 +34,8 @@ fn size_index(bytes: usize) -> Option<usize> {
 }
 
 fn take(class: Class) -> Vec<u8> {
-    let kept = size_index(class.bytes()).and_then(|index| FREE.with_borrow_mut(|free| free[index].pop()));
+    let kept =
+        size_index(class.bytes()).and_then(|index| FREE.with_borrow_mut(|free| free[index].pop()));
     kept.unwrap_or_else(|| vec![0; class.bytes()])
 }
 
@@ -60,7 +61,13 @@ pub(crate) struct PoolStream {
 impl PoolStream {
     pub(crate) fn new(stream: TcpStream) -> Self {
         let (read, write) = stream.into_split();
-        Self { recv: PoolRecv { half: read, class: Class::SMALLEST }, send: PoolSend { half: write } }
+        Self {
+            recv: PoolRecv {
+                half: read,
+                sizing: Sizing::default(),
+            },
+            send: PoolSend { half: write },
+        }
     }
 }
 
@@ -95,12 +102,13 @@ impl Stream for PoolStream {
 #[derive(Debug)]
 pub(crate) struct PoolRecv {
     half: OwnedReadHalf,
-    class: Class,
+    sizing: Sizing,
 }
 
 impl PoolRecv {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Loan>> {
-        let mut memory = take(self.class);
+        let class = self.sizing.class();
+        let mut memory = take(class);
         let mut buffer = ReadBuf::new(&mut memory);
         let poll = Pin::new(&mut self.half).poll_read(cx, &mut buffer);
         let filled = buffer.filled().len();
@@ -109,7 +117,7 @@ impl PoolRecv {
             ready!(poll)?;
             return Poll::Pending;
         }
-        self.class = self.class.after(filled);
+        self.sizing.learn(class, filled);
         Poll::Ready(Ok(Loan::new(memory, filled, give_back)))
     }
 }

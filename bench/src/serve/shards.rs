@@ -5,7 +5,7 @@ use super::{
     lanes::take_lane,
 };
 use shardloop::{
-    Accept, Backend, EngineOptions, Endpoint, Error, Kind, LaunchError, Placement, Plan, Running,
+    Accept, Backend, Endpoint, EngineOptions, Error, Kind, LaunchError, Placement, Plan, Running,
     Service, Shard,
 };
 use shardloop_protocols::drive::OnShard;
@@ -39,7 +39,9 @@ impl Service for Echo {
         let mut incoming = shard.incoming(0);
         while let Some((stream, _)) = incoming.next().await {
             let job = self.job.clone();
-            shard.spawn(async move { serve_connection(&job, stream, OnShard).await }).detach();
+            shard
+                .spawn(async move { serve_connection(&job, stream, OnShard).await })
+                .detach();
         }
         Ok(())
     }

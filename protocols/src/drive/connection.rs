@@ -1,6 +1,6 @@
 //! One connection: a stream, the machine that speaks on it, and what is on its way between them.
 
-use super::{Host, input::Input, yield_once};
+use super::{Host, input::Input, spare, yield_once};
 use crate::machine::{App, Fault, Next, Side, StreamMachine, TURN_OUTPUT_BYTES};
 use shardloop::Stream;
 use std::{error::Error, fmt, io, ops::Deref};
@@ -28,7 +28,13 @@ pub enum Turned {
 impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// A connection on which nothing has happened yet.
     pub fn new(stream: S, machine: M) -> Self {
-        Self { stream, machine, input: Input::default(), out: Vec::new(), spent: 0 }
+        Self {
+            stream,
+            machine,
+            input: Input::default(),
+            out: Vec::new(),
+            spent: 0,
+        }
     }
 
     /// The machine.
@@ -55,7 +61,10 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
-        let value = self.machine.send(host.now(), &mut self.out, f).map_err(DriveError::Protocol)?;
+        let value = self
+            .machine
+            .send(host.now(), &mut self.out, f)
+            .map_err(DriveError::Protocol)?;
         self.flush().await?;
         Ok(value)
     }
@@ -117,7 +126,9 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     }
 
     async fn end_of_input(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
-        let step = self.machine.end_of_input(host.now(), self.input.unread(), &mut self.out);
+        let step = self
+            .machine
+            .end_of_input(host.now(), self.input.unread(), &mut self.out);
         self.conclude(step).await?;
         Ok(Turned::Closed)
     }
@@ -133,30 +144,31 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         }
     }
 
-    fn show(&mut self, host: &impl Host, app: &mut impl App<M>) -> Result<Next, DriveError<M::Error>> {
+    fn show(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+    ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
-        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
-        if out.capacity() == 0 {
-            // Answers are often as long as what they answer.
-            out.reserve(self.input.unread().min(TURN_OUTPUT_BYTES));
+        if self.out.capacity() == 0 {
+            self.out = spare::take();
         }
-        self.input.show(|bytes| machine.handle(now, bytes, app, out)).map_err(DriveError::Protocol)
+        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
+        self.input
+            .show(|bytes| machine.handle(now, bytes, app, out))
+            .map_err(DriveError::Protocol)
     }
 
-    /// Sends what the machine has put out, and gives the buffer back unless it is small.
+    /// Sends what the machine has put out, and gives the buffer back.
     async fn flush(&mut self) -> Result<(), DriveError<M::Error>> {
-        /// A connection may keep as much between messages.
-        const KEEP_BYTES: usize = 1024 + 64;
-        if !self.out.is_empty() {
-            let (result, mut out) = self.stream.send_all(std::mem::take(&mut self.out)).await;
-            result.map_err(DriveError::Stream)?;
-            out.clear();
-            self.out = out;
+        let out = std::mem::take(&mut self.out);
+        if out.is_empty() {
+            spare::give_back(out);
+            return Ok(());
         }
-        if self.out.capacity() > KEEP_BYTES {
-            self.out = Vec::new();
-        }
-        Ok(())
+        let (result, out) = self.stream.send_all(out).await;
+        spare::give_back(out);
+        result.map_err(DriveError::Stream)
     }
 
     async fn others_first(&mut self) {

@@ -4,6 +4,7 @@
 //! copied. The beginning of a message that does not is carried over; then just enough of the next lease is put behind it, twice as
 //! much each time, and once the message has ended the rest is read from the lease again.
 
+use super::spare;
 use crate::machine::{Next, Step};
 use std::ops::DerefMut;
 
@@ -18,7 +19,11 @@ pub(super) struct Input<L> {
 
 impl<L> Default for Input<L> {
     fn default() -> Self {
-        Self { lease: None, at: 0, carry: Vec::new() }
+        Self {
+            lease: None,
+            at: 0,
+            carry: Vec::new(),
+        }
     }
 }
 
@@ -28,7 +33,10 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
 
     /// Takes what has arrived. Everything before must have been worked off.
     pub(super) fn push(&mut self, lease: L) {
-        debug_assert!(self.lease.is_none(), "the lease before this one was not worked off");
+        debug_assert!(
+            self.lease.is_none(),
+            "the lease before this one was not worked off"
+        );
         (self.lease, self.at) = (Some(lease), 0);
     }
 
@@ -44,8 +52,15 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
 
     /// Shows the machine what there is. `NeedInput` means that it is all used up or carried over, and that the lease is given back;
     /// `Again` that there is more to show, once the output was drained.
-    pub(super) fn show<E>(&mut self, handle: impl FnOnce(&mut [u8]) -> Result<Step, E>) -> Result<Next, E> {
-        let next = if self.carry.is_empty() { self.show_lease(handle)? } else { self.show_carry(handle)? };
+    pub(super) fn show<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
+        let next = if self.carry.is_empty() {
+            self.show_lease(handle)?
+        } else {
+            self.show_carry(handle)?
+        };
         if next == Next::NeedInput {
             if self.rest() > 0 {
                 return Ok(Next::Again);
@@ -55,22 +70,32 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         Ok(next)
     }
 
-    fn show_lease<E>(&mut self, handle: impl FnOnce(&mut [u8]) -> Result<Step, E>) -> Result<Next, E> {
-        let Some(lease) = &mut self.lease else { return Ok(Next::NeedInput) };
+    fn show_lease<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
+        let Some(lease) = &mut self.lease else {
+            return Ok(Next::NeedInput);
+        };
         let step = handle(&mut lease[self.at..])?;
         self.at += step.consumed;
-        if step.next == Next::NeedInput {
+        if step.next == Next::NeedInput && self.at < lease.len() {
+            self.carry = spare::take();
             self.carry.extend_from_slice(&lease[self.at..]);
             self.at = lease.len();
         }
         Ok(step.next)
     }
 
-    fn show_carry<E>(&mut self, handle: impl FnOnce(&mut [u8]) -> Result<Step, E>) -> Result<Next, E> {
+    fn show_carry<E>(
+        &mut self,
+        handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
+    ) -> Result<Next, E> {
         let old = self.carry.len();
         let more = self.rest().min(old.max(Self::LEAST));
         if let Some(lease) = &self.lease {
-            self.carry.extend_from_slice(&lease[self.at..self.at + more]);
+            self.carry
+                .extend_from_slice(&lease[self.at..self.at + more]);
             self.at += more;
         }
         let step = handle(&mut self.carry)?;
@@ -79,7 +104,7 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         } else {
             // What was carried is worked off; what was put behind it and is still unread stands in the lease, unchanged.
             self.at -= self.carry.len() - step.consumed;
-            self.carry = Vec::new();
+            spare::give_back(std::mem::take(&mut self.carry));
         }
         Ok(step.next)
     }
@@ -93,10 +118,16 @@ mod tests {
     /// A machine whose messages are all `size` bytes long.
     fn step(size: usize, seen: &mut Vec<u8>, input: &[u8]) -> Result<Step, ()> {
         if input.len() < size {
-            return Ok(Step { consumed: 0, next: Next::NeedInput });
+            return Ok(Step {
+                consumed: 0,
+                next: Next::NeedInput,
+            });
         }
         seen.extend_from_slice(&input[..size]);
-        Ok(Step { consumed: size, next: Next::Again })
+        Ok(Step {
+            consumed: size,
+            next: Next::Again,
+        })
     }
 
     #[test]
@@ -107,9 +138,15 @@ mod tests {
                 let (mut input, mut seen) = (Input::default(), Vec::new());
                 for piece in bytes.chunks(cut) {
                     input.push(piece.to_vec());
-                    while input.show(|bytes| step(size, &mut seen, bytes)).unwrap() != Next::NeedInput {}
+                    while input.show(|bytes| step(size, &mut seen, bytes)).unwrap()
+                        != Next::NeedInput
+                    {}
                 }
-                assert_eq!(seen.len() + input.unread(), bytes.len(), "size {size} cut {cut}");
+                assert_eq!(
+                    seen.len() + input.unread(),
+                    bytes.len(),
+                    "size {size} cut {cut}"
+                );
                 assert!(seen == bytes[..seen.len()], "size {size} cut {cut}");
                 assert!(input.unread() < size);
             }

@@ -14,6 +14,7 @@
 mod connection;
 mod input;
 mod server;
+mod spare;
 
 pub use connection::{Connection, DriveError, Received, Turned};
 pub use server::{echo, serve};

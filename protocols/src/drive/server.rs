@@ -103,7 +103,13 @@ async fn next<S: Stream, M: StreamMachine>(
 
 /// Reads and drops until the peer has closed too.
 async fn linger<S: Stream, M: StreamMachine>(connection: &mut Connection<S, M>, host: &impl Host) {
-    let until_closed = async { while connection.receive().await.is_ok_and(|received| !received.is_end()) {} };
+    let until_closed = async {
+        while connection
+            .receive()
+            .await
+            .is_ok_and(|received| !received.is_end())
+        {}
+    };
     let _ = race(until_closed, host.sleep_until(host.now() + LINGER)).await;
 }
 

@@ -14,3 +14,16 @@ pub(crate) unsafe fn zero_and_release(start: NonNull<u8>, len: usize) -> io::Res
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Gives free pages of the heap back to the system; true if the allocator can do that and did.
+#[cfg(target_env = "gnu")]
+pub(crate) fn trim_heap() -> bool {
+    // SAFETY: malloc_trim(3) is thread-safe and touches only memory that the allocator itself holds as free.
+    unsafe { libc::malloc_trim(0) == 1 }
+}
+
+/// Other allocators offer no such call.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn trim_heap() -> bool {
+    false
+}

@@ -51,7 +51,7 @@ fn why_not_built(options: &RingOptions, error: &io::Error) -> RingRefused {
         Errno::EPERM | Errno::EACCES if disabled > 0 => RefusalCause::Disabled(disabled),
         Errno::EPERM | Errno::EACCES => RefusalCause::Denied,
         Errno::ENOMEM => RefusalCause::MemlockLimit,
-        Errno::EINVAL => refused_flag(options)
+        Errno::EINVAL => refused_flag(options, |options| build(options).is_ok())
             .map_or(RefusalCause::Other(libc::EINVAL), RefusalCause::FlagUnknown),
         errno => RefusalCause::Other(errno as i32),
     };
@@ -59,12 +59,15 @@ fn why_not_built(options: &RingOptions, error: &io::Error) -> RingRefused {
 }
 
 /// Adds one flag after the other to a ring that can be built, until the kernel refuses one.
-fn refused_flag(options: &RingOptions) -> Option<&'static str> {
+fn refused_flag(
+    options: &RingOptions,
+    builds: impl Fn(&RingOptions) -> bool,
+) -> Option<&'static str> {
     let plain = RingOptions {
-        entries: options.entries,
         coop_taskrun: false,
         single_issuer: false,
         defer_taskrun: false,
+        ..*options
     };
     let coop = RingOptions {
         coop_taskrun: options.coop_taskrun,
@@ -74,7 +77,9 @@ fn refused_flag(options: &RingOptions) -> Option<&'static str> {
         single_issuer: options.single_issuer,
         ..coop
     };
-    build(&plain).ok()?;
+    if !builds(&plain) {
+        return None;
+    }
     let steps = [
         ("COOP_TASKRUN", coop),
         ("SINGLE_ISSUER", single),
@@ -82,7 +87,7 @@ fn refused_flag(options: &RingOptions) -> Option<&'static str> {
     ];
     steps
         .into_iter()
-        .find(|(_, step)| build(step).is_err())
+        .find(|(_, step)| !builds(step))
         .map(|(name, _)| name)
 }
 
@@ -234,5 +239,22 @@ mod tests {
             refused.cause,
             RefusalCause::FlagUnknown("DEFER_TASKRUN without SINGLE_ISSUER")
         );
+    }
+
+    #[test]
+    fn the_flag_an_older_kernel_refuses_is_named() {
+        let all = RingOptions {
+            coop_taskrun: true,
+            single_issuer: true,
+            defer_taskrun: true,
+            ..PLAIN
+        };
+        let linux_5_18 = |ring: &RingOptions| !ring.coop_taskrun && !ring.single_issuer;
+        let linux_5_19 = |ring: &RingOptions| !ring.single_issuer;
+        let linux_6_0 = |ring: &RingOptions| !ring.defer_taskrun;
+        assert_eq!(refused_flag(&all, linux_5_18), Some("COOP_TASKRUN"));
+        assert_eq!(refused_flag(&all, linux_5_19), Some("SINGLE_ISSUER"));
+        assert_eq!(refused_flag(&all, linux_6_0), Some("DEFER_TASKRUN"));
+        assert_eq!(refused_flag(&all, |_| false), None);
     }
 }

@@ -13,3 +13,8 @@ pub(crate) unsafe fn zero_and_release(start: NonNull<u8>, len: usize) -> io::Res
     // SAFETY: the caller owns the range, and MAP_FIXED replaces exactly that.
     unsafe { unix::map(start.as_ptr().cast(), len, libc::MAP_FIXED) }.map(|_| ())
 }
+
+/// The system's allocator gives large free ranges back by itself and offers no call that suits.
+pub(crate) fn trim_heap() -> bool {
+    false
+}

@@ -7,6 +7,11 @@
 //!
 //! The buffer of a receive belongs to the engine until its completion was seen: monoio keeps it when the operation is dropped.
 //!
+//! # One receive ahead
+//! On io_uring a send takes the next receive along: both are submitted together, and the kernel is entered once where it would be
+//! twice. So while output is pending at most one lease is read ahead of the application. On a readiness engine this would only add a
+//! call that finds nothing.
+//!
 //! # Idle connections
 //! A receive has to be given its buffer up front, and a connection that was busy has a large one. If nothing arrives between two
 //! sweeps of the shard, the receive is cancelled; the pump submits it again with the smallest buffer. Data that arrives at that very
@@ -16,7 +21,7 @@ use crate::{
     backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
     context,
     executor::{Core, Idle, InFlight},
-    lease::{Class, Lease, Vacant},
+    lease::{Class, Lease, Sizing, Vacant},
     metrics::Counters,
     options::StreamOptions,
     time,
@@ -38,9 +43,9 @@ use std::{
     future::{Future, poll_fn},
     io,
     net::{SocketAddr, TcpStream},
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
-    task::Poll,
+    task::{Context, Poll},
 };
 
 type Engine = monoio::net::TcpStream;
@@ -53,6 +58,8 @@ const CANCELLED: i32 = 125;
 pub struct MonoioStream {
     recv: MonoioRecv,
     send: MonoioSend,
+    /// Whether a send takes the next receive along.
+    ahead: bool,
 }
 
 impl MonoioStream {
@@ -63,15 +70,16 @@ impl MonoioStream {
     ) -> io::Result<Self> {
         options.apply(&socket)?;
         socket.set_nonblocking(!blocking)?;
-        Ok(Self::on(Engine::from_std(socket)?))
+        Ok(Self::on(Engine::from_std(socket)?, blocking))
     }
 
-    fn on(stream: Engine) -> Self {
+    fn on(stream: Engine, ahead: bool) -> Self {
         let core = context::current();
         core.counters().adopted.add(1);
         let (read, write) = stream.into_split();
         Self {
             recv: MonoioRecv::new(read, core.clone()),
+            ahead,
             send: MonoioSend {
                 half: write,
                 core,
@@ -129,7 +137,7 @@ async fn connect_one(
         return Err(error);
     }
     same.set_nonblocking(!blocking)?;
-    Ok(MonoioStream::on(stream))
+    Ok(MonoioStream::on(stream, blocking))
 }
 
 impl RecvHalf for MonoioStream {
@@ -142,7 +150,19 @@ impl RecvHalf for MonoioStream {
 
 impl SendHalf for MonoioStream {
     fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        self.send.send_all(bytes)
+        let Self { recv, send, ahead } = self;
+        let mut ahead = *ahead;
+        async move {
+            let mut sending = pin!(send.send_all(bytes));
+            poll_fn(|cx| {
+                let poll = sending.as_mut().poll(cx);
+                if poll.is_pending() && std::mem::take(&mut ahead) {
+                    recv.begin(cx);
+                }
+                poll
+            })
+            .await
+        }
     }
 
     fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
@@ -163,15 +183,30 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
+    core: Rc<Core>,
 }
 
 impl MonoioRecv {
     fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
         let slot = Rc::<Slot>::default();
         Self {
-            pump: Box::pin(pump(half, core, slot.clone())),
+            pump: Box::pin(pump(half, core.clone(), slot.clone())),
             slot,
+            core,
         }
+    }
+}
+
+impl MonoioRecv {
+    /// Has a receive under way, unless one has brought something that nobody has taken yet.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        if !self.slot.has_result() {
+            self.pump(cx);
+        }
+    }
+
+    fn pump(&mut self, cx: &mut Context<'_>) {
+        let Poll::Pending = self.pump.as_mut().poll(cx);
     }
 }
 
@@ -180,9 +215,15 @@ impl RecvHalf for MonoioRecv {
 
     fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
         poll_fn(|cx| {
-            let Poll::Pending = self.pump.as_mut().poll(cx);
+            self.begin(cx);
             self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
         })
+    }
+}
+
+impl Drop for MonoioRecv {
+    fn drop(&mut self) {
+        self.core.connection_gone(Class::SMALLEST.bytes());
     }
 }
 
@@ -219,6 +260,13 @@ impl Idle for Slot {
 }
 
 impl Slot {
+    fn has_result(&self) -> bool {
+        let result = self.result.take();
+        let has = result.is_some();
+        self.result.set(result);
+        has
+    }
+
     fn shrink(&self, counters: &Counters) {
         if let Some(canceller) = self.canceller.take() {
             counters.receives_shrunk.add(1);
@@ -230,9 +278,9 @@ impl Slot {
 
 /// Receives for ever, one result per poll that finds one.
 async fn pump(mut half: OwnedReadHalf<Engine>, core: Rc<Core>, slot: Rc<Slot>) -> Infallible {
-    let mut class = Class::SMALLEST;
+    let mut sizing = Sizing::default();
     loop {
-        let vacant = core.pool().take(class);
+        let vacant = core.pool().take(sizing.class());
         let (result, Filling(vacant)) = if vacant.class() == Class::SMALLEST {
             receive_into(&mut half, Filling(vacant)).await
         } else {
@@ -240,11 +288,11 @@ async fn pump(mut half: OwnedReadHalf<Engine>, core: Rc<Core>, slot: Rc<Slot>) -
         };
         match result {
             Ok(filled) => {
-                class = vacant.class().after(filled);
+                sizing.learn(vacant.class(), filled);
                 slot.result.set(Some(Ok(vacant.filled(filled))));
             }
             Err(error) if error.raw_os_error() == Some(CANCELLED) && slot.shrunk.take() => {
-                class = Class::SMALLEST;
+                sizing.reset();
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

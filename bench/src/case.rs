@@ -1,0 +1,211 @@
+//! One cell of the matrix: everything that is equal in all its repetitions.
+
+use crate::contract::{Model, Protocol};
+use serde::{Deserialize, Serialize};
+
+/// Name of the pool's engine in ids and tables.
+pub(crate) const POOL_DRIVER: &str = "tokio";
+
+/// A cell: its factors, and a name that says them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cell {
+    /// Unique in a plan and equal in every run with these factors.
+    pub(crate) id: String,
+    /// What is measured.
+    pub(crate) factors: Factors,
+    /// The A/A control: the baseline a second time under another label.
+    pub(crate) control: bool,
+}
+
+/// The factors of a cell. Compared cells differ in exactly one of them, or the table says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Factors {
+    /// What is spoken.
+    pub(crate) protocol: Protocol,
+    /// Shards or pool.
+    pub(crate) model: Model,
+    /// Server threads that do I/O.
+    pub(crate) threads: usize,
+    /// Driver asked for; `tokio` for a pool.
+    pub(crate) driver: String,
+    /// Bytes per message.
+    pub(crate) payload: usize,
+    /// Connections.
+    pub(crate) clients: usize,
+    /// Outstanding requests per connection.
+    pub(crate) window: usize,
+    /// Iterations of handler work per message.
+    pub(crate) work: u64,
+    /// `ipv4` or `ipv6`, loopback.
+    pub(crate) family: Family,
+}
+
+/// Address family of the loopback address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Family {
+    /// 127.0.0.1
+    Ipv4,
+    /// ::1
+    Ipv6,
+}
+
+impl Cell {
+    /// The cell of these factors.
+    pub(crate) fn new(factors: Factors) -> Self {
+        Cell {
+            id: factors.id(),
+            factors,
+            control: false,
+        }
+    }
+
+    /// The same factors under another label.
+    pub(crate) fn control_of(cell: &Cell) -> Self {
+        Cell {
+            id: format!("{}.aa", cell.id),
+            factors: cell.factors.clone(),
+            control: true,
+        }
+    }
+
+    /// Its short name within its load, for example `shards 2`.
+    pub(crate) fn label(&self) -> String {
+        let name = self.factors.label();
+        if self.control {
+            format!("{name} A/A")
+        } else {
+            name
+        }
+    }
+}
+
+impl Factors {
+    /// The same messages from the same clients: only the server differs.
+    pub(crate) fn same_load(&self, other: &Factors) -> bool {
+        let load = |f: &Factors| (f.protocol, f.payload, f.clients, f.window, f.work, f.family);
+        load(self) == load(other)
+    }
+
+    /// The load in words.
+    pub(crate) fn load_label(&self) -> String {
+        let work = if self.work == 0 {
+            String::new()
+        } else {
+            format!(", work {}", self.work)
+        };
+        format!(
+            "{}, {} B, {} clients x window {}{work}",
+            self.protocol.name(),
+            self.payload,
+            self.clients,
+            self.window
+        )
+    }
+
+    /// Bytes that may be in flight at once.
+    pub(crate) fn in_flight_bytes(&self) -> u64 {
+        [self.clients, self.window, self.payload]
+            .iter()
+            .map(|factor| *factor as u64)
+            .product()
+    }
+
+    fn id(&self) -> String {
+        format!(
+            "{}.{}{}.{}.{}.c{}.w{}.work{}.closed{}",
+            self.protocol.name(),
+            self.model.name(),
+            self.threads,
+            self.driver,
+            self.payload,
+            self.clients,
+            self.window,
+            self.work,
+            if self.family == Family::Ipv6 {
+                ".ipv6"
+            } else {
+                ""
+            },
+        )
+    }
+
+    fn label(&self) -> String {
+        let plain = format!("{} {}", self.model.name(), self.threads);
+        if self.model == Model::Pool || self.driver == "auto" {
+            plain
+        } else {
+            format!("{plain} {}", self.driver)
+        }
+    }
+}
+
+impl Family {
+    /// Where the server listens, the port left to the system.
+    pub(crate) fn listen(self) -> &'static str {
+        match self {
+            Family::Ipv4 => "127.0.0.1:0",
+            Family::Ipv6 => "[::1]:0",
+        }
+    }
+}
+
+impl Protocol {
+    /// Every protocol of this tool.
+    pub(crate) const ALL: [Protocol; 2] = [Protocol::Tcp, Protocol::Echo];
+
+    /// As written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Echo => "echo",
+        }
+    }
+}
+
+impl Model {
+    /// As written in ids and tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Model::Shards => "shards",
+            Model::Pool => "pool",
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A cell for tests.
+    pub(crate) fn cell(model: Model, threads: usize) -> Cell {
+        let driver = if model == Model::Pool {
+            POOL_DRIVER
+        } else {
+            "auto"
+        }
+        .to_owned();
+        Cell::new(Factors {
+            protocol: Protocol::Tcp,
+            model,
+            threads,
+            driver,
+            payload: 1024,
+            clients: 16,
+            window: 8,
+            work: 0,
+            family: Family::Ipv4,
+        })
+    }
+
+    #[test]
+    fn ids_and_labels_say_the_factors() {
+        let pool = cell(Model::Pool, 2);
+        assert_eq!(pool.id, "tcp.pool2.tokio.1024.c16.w8.work0.closed");
+        assert_eq!(pool.label(), "pool 2");
+        let control = Cell::control_of(&pool);
+        assert_eq!(control.id, "tcp.pool2.tokio.1024.c16.w8.work0.closed.aa");
+        assert_eq!(control.label(), "pool 2 A/A");
+        assert!(control.factors.same_load(&cell(Model::Shards, 1).factors));
+    }
+}

@@ -1,0 +1,75 @@
+//! `bench` without arguments: the comparison this tool is for, in under a minute.
+
+use crate::cli::{self, QuickArgs};
+use crate::contract::Protocol;
+use crate::exit::Exit;
+use crate::host;
+use crate::matrix::{Design, Matrix, Order, Plan};
+use crate::repetition::{Timing, Verify};
+use crate::study;
+use std::time::Duration;
+
+/// Runs it.
+pub(crate) fn run(args: &QuickArgs) -> anyhow::Result<Exit> {
+    study::refuse_debug_build(args.output.allow_debug)?;
+    let plan = Plan::new(matrix(host::usable_cpus()).cells()?, design(args));
+    study::conduct(plan, &args.output.output(Duration::from_secs(10)))
+}
+
+/// Pool N, its control, shards 1, shards N over TCP.
+fn matrix(cpus: usize) -> Matrix {
+    let cpus = cpus.clamp(1, cli::THREADS_MAX);
+    Matrix {
+        protocols: vec![Protocol::Tcp],
+        shards: cli::one_and(cpus),
+        pools: vec![cpus],
+        drivers: vec!["auto".to_owned()],
+        payloads: vec![1024],
+        clients: vec![16],
+        windows: vec![8],
+        works: vec![0],
+        family: cli::family(false),
+        control: true,
+    }
+}
+
+fn design(args: &QuickArgs) -> Design {
+    Design {
+        name: "quick",
+        rounds: args.rounds,
+        order: Order::Random,
+        seed: args.seed.unwrap_or_else(cli::some_seed),
+        timing: Timing {
+            warmup: Duration::from_millis(80),
+            window: Duration::from_secs(1),
+        },
+        verify: Verify::Full,
+        noise_threshold: 0.02,
+        budget: Some(args.budget),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Cell;
+
+    fn labels(cpus: usize) -> Vec<String> {
+        matrix(cpus)
+            .cells()
+            .unwrap()
+            .iter()
+            .map(Cell::label)
+            .collect()
+    }
+
+    #[test]
+    fn cells_by_number_of_cpus() {
+        assert_eq!(labels(1), ["pool 1", "pool 1 A/A", "shards 1"]);
+        assert_eq!(labels(2), ["pool 2", "pool 2 A/A", "shards 1", "shards 2"]);
+        assert_eq!(
+            labels(96),
+            ["pool 64", "pool 64 A/A", "shards 1", "shards 64"]
+        );
+    }
+}

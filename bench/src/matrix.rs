@@ -1,0 +1,511 @@
+//! From factors to a plan: which cells, in which order, for how long. Equal factors and an equal seed give an equal plan.
+
+use crate::case::{Cell, Factors, Family, POOL_DRIVER};
+use crate::contract::{Model, Protocol};
+use crate::exit::Refusal;
+use crate::repetition::{Timing, Verify, whole_ns};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Bytes in flight (clients × window × payload) are bounded by this.
+pub(crate) const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Cells of one plan.
+const CELLS_MAX: usize = 10_000;
+/// No window is fitted shorter than this.
+pub(crate) const WINDOW_MIN: Duration = Duration::from_millis(120);
+/// System calls per round trip settle quickly, so their pass needs no longer window.
+const COUNTED_WINDOW_MAX: Duration = Duration::from_millis(300);
+/// What starting and ending two processes is taken to cost until a rehearsal has told.
+pub(crate) const OVERHEAD_ASSUMED: Duration = Duration::from_millis(60);
+/// A run with a budget starts no round that would end later than this after the budget.
+const PAST_BUDGET_MAX: Duration = Duration::from_secs(6);
+
+/// The values of every factor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Matrix {
+    /// What is spoken.
+    pub(crate) protocols: Vec<Protocol>,
+    /// Numbers of shards; may be empty.
+    pub(crate) shards: Vec<usize>,
+    /// Numbers of pool threads; may be empty.
+    pub(crate) pools: Vec<usize>,
+    /// Drivers of the shards.
+    pub(crate) drivers: Vec<String>,
+    /// Bytes per message.
+    pub(crate) payloads: Vec<usize>,
+    /// Connections.
+    pub(crate) clients: Vec<usize>,
+    /// Outstanding requests per connection.
+    pub(crate) windows: Vec<usize>,
+    /// Iterations of handler work.
+    pub(crate) works: Vec<u64>,
+    /// Loopback address family.
+    pub(crate) family: Family,
+    /// With the A/A control.
+    pub(crate) control: bool,
+}
+
+impl Matrix {
+    /// Every combination, loads outermost; the control follows its twin.
+    pub(crate) fn cells(&self) -> Result<Vec<Cell>, Refusal> {
+        let loads = self.loads();
+        let per_load = self.pools.len() + self.shards.len() * self.drivers.len();
+        if per_load == 0 {
+            return Err(Refusal::usage(
+                "E-EMPTY",
+                "neither --shards nor --pool names anything to measure.",
+                "name at least one of them.",
+            ));
+        }
+        if loads.len() * per_load > CELLS_MAX {
+            let text = format!(
+                "{} cells are more than {CELLS_MAX}.",
+                loads.len() * per_load
+            );
+            return Err(Refusal::usage(
+                "E-CELLS",
+                text,
+                "shorten some lists, or make several runs.",
+            ));
+        }
+        loads.iter().try_for_each(check_in_flight)?;
+        let mut cells: Vec<Cell> = loads.iter().flat_map(|load| self.servers(load)).collect();
+        if self.control {
+            let twin = control_twin(&cells);
+            cells.insert(twin + 1, Cell::control_of(&cells[twin]));
+        }
+        Ok(cells)
+    }
+
+    /// Every load, with a placeholder for the server.
+    fn loads(&self) -> Vec<Factors> {
+        let mut loads = vec![Factors {
+            protocol: Protocol::Tcp,
+            model: Model::Pool,
+            threads: 1,
+            driver: POOL_DRIVER.to_owned(),
+            payload: 0,
+            clients: 0,
+            window: 0,
+            work: 0,
+            family: self.family,
+        }];
+        vary(&mut loads, &self.protocols, |load, protocol| {
+            load.protocol = protocol
+        });
+        vary(&mut loads, &self.works, |load, work| load.work = work);
+        vary(&mut loads, &self.payloads, |load, payload| {
+            load.payload = payload
+        });
+        vary(&mut loads, &self.clients, |load, clients| {
+            load.clients = clients
+        });
+        vary(&mut loads, &self.windows, |load, window| {
+            load.window = window
+        });
+        loads
+    }
+
+    /// The servers that meet this load: pools first, then shards by driver.
+    fn servers(&self, load: &Factors) -> Vec<Cell> {
+        let pools = self
+            .pools
+            .iter()
+            .map(|threads| (Model::Pool, *threads, POOL_DRIVER));
+        let shards = self.drivers.iter().flat_map(|driver| {
+            self.shards
+                .iter()
+                .map(move |threads| (Model::Shards, *threads, driver.as_str()))
+        });
+        pools
+            .chain(shards)
+            .map(|(model, threads, driver)| {
+                Cell::new(Factors {
+                    model,
+                    threads,
+                    driver: driver.to_owned(),
+                    ..load.clone()
+                })
+            })
+            .collect()
+    }
+}
+
+/// Index of the cell that is measured twice: the largest pool of the first load, or its first cell.
+fn control_twin(cells: &[Cell]) -> usize {
+    let first = &cells[0].factors;
+    let pools = cells
+        .iter()
+        .enumerate()
+        .filter(|(_, cell)| cell.factors.model == Model::Pool && cell.factors.same_load(first));
+    pools
+        .max_by_key(|(_, cell)| cell.factors.threads)
+        .map_or(0, |(at, _)| at)
+}
+
+fn vary<T: Copy>(loads: &mut Vec<Factors>, values: &[T], set: impl Fn(&mut Factors, T)) {
+    let varied = loads.iter().flat_map(|load| {
+        values.iter().map(|value| {
+            let mut load = load.clone();
+            set(&mut load, *value);
+            load
+        })
+    });
+    *loads = varied.collect();
+}
+
+fn check_in_flight(load: &Factors) -> Result<(), Refusal> {
+    let bytes = load.in_flight_bytes();
+    if bytes <= IN_FLIGHT_BYTES_MAX {
+        return Ok(());
+    }
+    let mib = bytes as f64 / (1024.0 * 1024.0);
+    let text = format!(
+        "{} clients x {} window x {} B = {mib:.0} MiB in flight, limit 256 MiB.",
+        load.clients, load.window, load.payload
+    );
+    Err(Refusal::usage(
+        "E-CAP",
+        text,
+        "lower --clients, --window or --payload.",
+    ))
+}
+
+/// Order of the cells within a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// Shuffled anew in every round, by the seed.
+    Random,
+    /// Forwards and backwards in turn.
+    Abba,
+    /// As planned, always.
+    Fixed,
+}
+
+/// Everything that is decided before the first process starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// `quick` or `run`.
+    pub(crate) name: String,
+    /// What is measured.
+    pub(crate) cells: Vec<Cell>,
+    /// How often.
+    pub(crate) rounds: u32,
+    /// Rule for the order within a round.
+    pub(crate) order: Order,
+    /// Seed of the order.
+    pub(crate) seed: u64,
+    /// Indices into `cells`, round by round.
+    pub(crate) orders: Vec<Vec<usize>>,
+    /// Times of the timed repetitions.
+    pub(crate) timing: Timing,
+    /// Times of the pass that counts system calls.
+    pub(crate) counted: Timing,
+    /// How replies are checked.
+    pub(crate) verify: Verify,
+    /// Smallest relative difference that may be called one.
+    pub(crate) noise_threshold: f64,
+    /// Wall time to stay within, if one was given.
+    pub(crate) budget_ns: Option<u64>,
+}
+
+/// What a plan needs beyond its cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Design {
+    /// `quick` or `run`.
+    pub(crate) name: &'static str,
+    /// Rounds.
+    pub(crate) rounds: u32,
+    /// Rule for the order.
+    pub(crate) order: Order,
+    /// Its seed.
+    pub(crate) seed: u64,
+    /// Times asked for; with a budget the window is only the largest allowed.
+    pub(crate) timing: Timing,
+    /// How replies are checked.
+    pub(crate) verify: Verify,
+    /// Smallest relative difference that may be called one.
+    pub(crate) noise_threshold: f64,
+    /// Wall time to stay within.
+    pub(crate) budget: Option<Duration>,
+}
+
+impl Plan {
+    /// The plan for these cells.
+    pub(crate) fn new(cells: Vec<Cell>, design: Design) -> Self {
+        let orders = orders(cells.len(), design.rounds, design.order, design.seed);
+        let mut plan = Plan {
+            name: design.name.to_owned(),
+            cells,
+            rounds: design.rounds,
+            order: design.order,
+            seed: design.seed,
+            orders,
+            timing: design.timing,
+            counted: design.timing,
+            verify: design.verify,
+            noise_threshold: design.noise_threshold,
+            budget_ns: design.budget.map(whole_ns),
+        };
+        plan.fit(OVERHEAD_ASSUMED, Duration::ZERO);
+        plan
+    }
+
+    /// Fits the window to what is left of the budget, once and for all cells; without a budget it stays as asked for.
+    pub(crate) fn fit(&mut self, overhead: Duration, spent: Duration) {
+        if let Some(budget) = self.budget() {
+            let around = self.timing.warmup + overhead;
+            let left = budget
+                .saturating_sub(spent)
+                .saturating_sub(around * (self.repetitions() + self.cell_count()));
+            let left =
+                left.saturating_sub(COUNTED_WINDOW_MAX.min(self.timing.window) * self.cell_count());
+            let window = left / self.repetitions().max(1);
+            let whole_ms =
+                Duration::from_millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
+            self.timing.window = whole_ms
+                .max(WINDOW_MIN)
+                .min(self.timing.window.max(WINDOW_MIN));
+        }
+        self.counted = Timing {
+            window: self.timing.window.min(COUNTED_WINDOW_MAX),
+            ..self.timing
+        };
+    }
+
+    /// Wall time the rounds and the counted pass need.
+    pub(crate) fn estimate(&self, overhead: Duration) -> Duration {
+        self.round_estimate(overhead) * self.rounds + self.counted_estimate(overhead)
+    }
+
+    /// Wall time of one round.
+    pub(crate) fn round_estimate(&self, overhead: Duration) -> Duration {
+        (self.timing.total() + overhead) * self.cell_count()
+    }
+
+    /// Wall time of the pass that counts system calls.
+    pub(crate) fn counted_estimate(&self, overhead: Duration) -> Duration {
+        (self.counted.total() + overhead) * self.cell_count()
+    }
+
+    /// The moment after which no further round may end, counted from the start.
+    pub(crate) fn hard_stop(&self) -> Option<Duration> {
+        self.budget().map(|budget| budget + PAST_BUDGET_MAX)
+    }
+
+    /// Timed repetitions of the whole plan.
+    pub(crate) fn repetitions(&self) -> u32 {
+        self.rounds * self.cell_count()
+    }
+
+    fn cell_count(&self) -> u32 {
+        u32::try_from(self.cells.len()).unwrap_or(u32::MAX)
+    }
+
+    fn budget(&self) -> Option<Duration> {
+        self.budget_ns.map(Duration::from_nanos)
+    }
+}
+
+fn orders(cells: usize, rounds: u32, order: Order, seed: u64) -> Vec<Vec<usize>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let one = |round: u32| {
+        let mut one: Vec<usize> = (0..cells).collect();
+        match order {
+            Order::Random => random.shuffle(&mut one),
+            Order::Abba if round % 2 == 1 => one.reverse(),
+            Order::Abba | Order::Fixed => {}
+        }
+        one
+    };
+    (0..rounds).map(one).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// pool 2, its control, shards 1, shards 2.
+    pub(crate) fn small() -> Matrix {
+        Matrix {
+            protocols: vec![Protocol::Tcp],
+            shards: vec![1, 2],
+            pools: vec![2],
+            drivers: vec!["auto".to_owned()],
+            payloads: vec![1024],
+            clients: vec![16],
+            windows: vec![8],
+            works: vec![0],
+            family: Family::Ipv4,
+            control: true,
+        }
+    }
+
+    /// A design for tests.
+    pub(crate) fn design(rounds: u32, order: Order, seed: u64) -> Design {
+        let timing = Timing {
+            warmup: Duration::from_millis(80),
+            window: Duration::from_secs(1),
+        };
+        Design {
+            name: "run",
+            rounds,
+            order,
+            seed,
+            timing,
+            verify: Verify::Full,
+            noise_threshold: 0.02,
+            budget: None,
+        }
+    }
+
+    fn labels(matrix: &Matrix) -> Vec<String> {
+        matrix.cells().unwrap().iter().map(Cell::label).collect()
+    }
+
+    #[test]
+    fn the_control_follows_the_largest_pool() {
+        assert_eq!(
+            labels(&small()),
+            ["pool 2", "pool 2 A/A", "shards 1", "shards 2"]
+        );
+        let two = Matrix {
+            pools: vec![1, 4, 2],
+            ..small()
+        };
+        assert_eq!(
+            labels(&two),
+            [
+                "pool 1",
+                "pool 4",
+                "pool 4 A/A",
+                "pool 2",
+                "shards 1",
+                "shards 2"
+            ]
+        );
+        let none = Matrix {
+            pools: vec![],
+            ..small()
+        };
+        assert_eq!(labels(&none), ["shards 1", "shards 1 A/A", "shards 2"]);
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let matrix = Matrix {
+            protocols: Protocol::ALL.to_vec(),
+            drivers: vec!["monoio-uring".to_owned(), "monoio-legacy".to_owned()],
+            payloads: vec![64, 1024],
+            windows: vec![1, 16],
+            works: vec![0, 10_000],
+            ..small()
+        };
+        let cells = matrix.cells().unwrap();
+        assert_eq!(cells.len(), 2 * 2 * 2 * 2 * (1 + 2 * 2) + 1);
+        let ids: std::collections::BTreeSet<&str> =
+            cells.iter().map(|cell| cell.id.as_str()).collect();
+        assert_eq!(ids.len(), cells.len());
+        assert_eq!(cells.iter().filter(|cell| cell.control).count(), 1);
+    }
+
+    #[test]
+    fn bounds_of_a_plan() {
+        let id = |matrix: Matrix| matrix.cells().unwrap_err().id;
+        assert_eq!(
+            id(Matrix {
+                payloads: vec![65_536],
+                clients: vec![1024],
+                windows: vec![1024],
+                ..small()
+            }),
+            "E-CAP"
+        );
+        assert_eq!(
+            id(Matrix {
+                pools: vec![],
+                shards: vec![],
+                ..small()
+            }),
+            "E-EMPTY"
+        );
+        assert_eq!(
+            id(Matrix {
+                payloads: (16..200).collect(),
+                clients: (1..100).collect(),
+                ..small()
+            }),
+            "E-CELLS"
+        );
+    }
+
+    #[test]
+    fn a_seed_gives_one_plan() {
+        let plan = |seed| Plan::new(small().cells().unwrap(), design(10, Order::Random, seed));
+        assert_eq!(plan(42), plan(42));
+        assert_ne!(plan(42).orders, plan(43).orders);
+        for round in plan(42).orders {
+            let mut sorted = round.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3], "every cell once in every round");
+        }
+    }
+
+    #[test]
+    fn abba_and_fixed() {
+        let orders = |order| Plan::new(small().cells().unwrap(), design(3, order, 1)).orders;
+        assert_eq!(
+            orders(Order::Abba),
+            [vec![0, 1, 2, 3], vec![3, 2, 1, 0], vec![0, 1, 2, 3]]
+        );
+        assert_eq!(
+            orders(Order::Fixed),
+            [vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3]]
+        );
+    }
+
+    #[test]
+    fn the_window_is_fitted_between_its_bounds() {
+        let window = |seconds| {
+            let design = Design {
+                budget: Some(Duration::from_secs(seconds)),
+                ..design(6, Order::Random, 1)
+            };
+            Plan::new(small().cells().unwrap(), design).timing.window
+        };
+        assert_eq!(window(1), WINDOW_MIN);
+        assert_eq!(window(50), Duration::from_secs(1));
+        let fitted = window(15);
+        assert!(
+            fitted > Duration::from_millis(300) && fitted < Duration::from_millis(600),
+            "{fitted:?}"
+        );
+        let design = Design {
+            budget: Some(Duration::from_secs(15)),
+            ..design(6, Order::Random, 1)
+        };
+        let plan = Plan::new(small().cells().unwrap(), design);
+        let estimate = plan.estimate(OVERHEAD_ASSUMED);
+        assert!(
+            estimate <= Duration::from_secs(15) && estimate > Duration::from_millis(14_500),
+            "{estimate:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_budget_the_window_stays() {
+        let plan = Plan::new(small().cells().unwrap(), design(6, Order::Random, 1));
+        assert_eq!(plan.timing.window, Duration::from_secs(1));
+        assert_eq!(plan.counted.window, COUNTED_WINDOW_MAX);
+        assert_eq!(plan.hard_stop(), None);
+    }
+
+    #[test]
+    fn a_plan_survives_its_file() {
+        let plan = Plan::new(small().cells().unwrap(), design(6, Order::Random, 1));
+        let text = serde_json::to_string(&plan).unwrap();
+        assert!(text.contains("\"window_ns\":1000000000"), "{text}");
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

@@ -1,0 +1,188 @@
+//! What may be concluded: how to read the verdicts, what they show, and what they do not.
+
+use super::groups;
+use super::table::wrap;
+use crate::analysis::{Relation, Versus};
+use crate::measure::verdict::{Metric, Verdict};
+use crate::result::{CellFile, RunFile};
+
+/// What the signs mean and how far the verdicts can be trusted.
+pub(super) fn reading_aid(file: &RunFile) -> String {
+    let comparisons = &file.comparisons;
+    let verdicts: Vec<Verdict> = all_versus(file).map(|versus| versus.verdict).collect();
+    let mut text = String::from("\n");
+    text.push_str(&control_line(file));
+    if verdicts.contains(&Verdict::NoDifference) {
+        text.push_str(&wrap("=?         ", &format!("no difference detected; the smallest difference these rounds could have shown: {}.", could_have_seen(file))));
+    }
+    if verdicts.contains(&Verdict::Equal) {
+        text.push_str("equal      the whole interval lies within t.\n");
+    }
+    if verdicts.contains(&Verdict::TooNoisy) {
+        text.push_str(
+            "noisy      too noisy: the interval is wider than 10 % on each side, or the A/A control failed.\n",
+        );
+    }
+    text.push_str(&wrap(
+        "",
+        &format!(
+            "{} comparisons: about {:.1} false verdicts expected by chance if nothing differed.",
+            comparisons.count, comparisons.chance_verdicts
+        ),
+    ));
+    if let Some(missed) = comparisons.usually_missed_below {
+        let line = format!(
+            "with the noise seen here, differences in round trips/s below {:.1} % would usually be missed.",
+            missed * 100.0
+        );
+        text.push_str(&wrap("", &line));
+    }
+    text
+}
+
+fn control_line(file: &RunFile) -> String {
+    if !file.cells.iter().any(|cell| cell.result.cell.control) {
+        return String::new();
+    }
+    let percent = |threshold: f64| format!("{:.1} %", threshold * 100.0);
+    let (rate, cpu) = (file.comparisons.rate_floor, file.comparisons.cpu_floor);
+    wrap(
+        "A/A        ",
+        &format!(
+            "the same cell twice under two labels. differences count only beyond t = {} (round trips/s) and {} (CPU).",
+            percent(rate.threshold),
+            percent(cpu.threshold)
+        ),
+    )
+}
+
+fn could_have_seen(file: &RunFile) -> String {
+    let seen = all_versus(file)
+        .filter(|versus| versus.verdict == Verdict::NoDifference)
+        .filter_map(|versus| versus.could_have_seen);
+    let (low, high) = seen.fold((f64::MAX, 0.0_f64), |(low, high), seen| {
+        (low.min(seen), high.max(seen))
+    });
+    let (low, high) = (
+        format!("{:.0}", low * 100.0),
+        format!("{:.0}", high * 100.0),
+    );
+    if low == high {
+        format!("{low} %")
+    } else {
+        format!("{low} to {high} %")
+    }
+}
+
+fn all_versus(file: &RunFile) -> impl Iterator<Item = &Versus> {
+    file.cells
+        .iter()
+        .flat_map(|cell| &cell.result.versus)
+        .filter(|versus| versus.relation != Relation::Control)
+}
+
+/// More comparisons than this are counted instead of told one by one.
+const TOLD_MAX: usize = 6;
+
+/// What the pool comparisons say, CPU first where the rate does not describe the server alone.
+pub(super) fn shows(file: &RunFile) -> String {
+    let has = |id: &str| file.checks.iter().any(|check| check.id == id);
+    let (floors, rate, cpu) = (
+        &file.comparisons,
+        Metric::RoundTripsPerS,
+        Metric::ServerCpuNsPerRt,
+    );
+    let mut metrics = [
+        (rate, "by round trips/s", floors.rate_floor.control_failed),
+        (
+            cpu,
+            "by server CPU per round trip",
+            floors.cpu_floor.control_failed,
+        ),
+    ];
+    if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") {
+        metrics.reverse();
+    }
+    let mut text = String::from("shows      on this machine and load:\n");
+    for (metric, by, withheld) in metrics {
+        let found = if withheld {
+            "nothing, it is too noisy".to_owned()
+        } else {
+            findings(file, metric)
+        };
+        text.push_str(&wrap("           ", &format!("{by}: {found}.")));
+    }
+    text
+}
+
+fn findings(file: &RunFile, metric: Metric) -> String {
+    let versus: Vec<&Versus> = file
+        .cells
+        .iter()
+        .filter_map(|cell| cell.result.versus(Relation::Pool, metric))
+        .collect();
+    match versus.len() {
+        0 => "nothing was compared with a pool".to_owned(),
+        1..=TOLD_MAX => {
+            let told: Vec<String> = file
+                .cells
+                .iter()
+                .filter_map(|cell| statement(file, cell, metric))
+                .collect();
+            told.join("; ")
+        }
+        all => format!("of {all} comparisons with the pool, {}", counted(&versus)),
+    }
+}
+
+/// How often each verdict was given.
+fn counted(versus: &[&Versus]) -> String {
+    let mut counts: Vec<(Verdict, usize)> = Vec::new();
+    for verdict in versus.iter().map(|versus| versus.verdict) {
+        match counts.iter_mut().find(|(known, _)| *known == verdict) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((verdict, 1)),
+        }
+    }
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(verdict, count)| format!("{count} {verdict}"))
+        .collect();
+    parts.join(", ")
+}
+
+fn statement(file: &RunFile, cell: &CellFile, metric: Metric) -> Option<String> {
+    let versus = cell.result.versus(Relation::Pool, metric)?;
+    let load = if groups(file).len() > 1 {
+        format!("{}, ", cell.result.cell.factors.load_label())
+    } else {
+        String::new()
+    };
+    let (cell, base) = (cell.result.cell.label(), &versus.baseline_label);
+    let by = versus
+        .median
+        .map_or(String::new(), |median| format!(" (x {median:.2})"));
+    Some(match versus.verdict {
+        Verdict::Faster | Verdict::Slower => {
+            format!("{load}{cell} is {} than {base}{by}", versus.verdict)
+        }
+        Verdict::LessCpu | Verdict::MoreCpu => {
+            format!("{load}{cell} needs {} than {base}{by}", versus.verdict)
+        }
+        Verdict::Equal => format!("{load}{cell} and {base} are equal within t"),
+        other => format!("{load}{cell} against {base}: {other}"),
+    })
+}
+
+/// What nobody should conclude.
+pub(super) fn does_not_show(file: &RunFile) -> String {
+    let shared = file.checks.iter().any(|check| check.id == "W-SHARED-CPU");
+    let capacity = if shared {
+        "capacity of the server alone (shared CPUs), "
+    } else {
+        ""
+    };
+    format!(
+        "{capacity}other machines, real networks, lateness at a fixed rate, other payloads or connection counts."
+    )
+}

@@ -1,0 +1,273 @@
+//! The tables of one load: rates and CPU against the baseline, what a round trip costs, how long it takes.
+
+use super::table::{Align, Field, Table, Tone, Unit, WIDTH, three_digits};
+use crate::analysis::{Relation, Versus};
+use crate::contract::Percentiles;
+use crate::measure::stats::Summary;
+use crate::measure::verdict::{Metric, Verdict};
+use crate::result::{CellFile, RunFile};
+use std::fmt::Write as _;
+
+/// All of them.
+pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> String {
+    let mut text = format!("\n{}\n", group[0].result.cell.factors.load_label());
+    let (rates, cpu) = (rate_table(file, group), cpu_ratio_table(file, group));
+    let both = rates.beside(&cpu);
+    if both.width() <= WIDTH {
+        text.push_str(&both.render(colours));
+    } else {
+        text.push_str(&format!(
+            "{}\n{}",
+            rates.render(colours),
+            cpu.render(colours)
+        ));
+    }
+    text.push_str(&further_comparisons(group, colours));
+    let _ = write!(
+        text,
+        "\n{}\n{}",
+        cost_table(group).render(colours),
+        time_table(group).render(colours)
+    );
+    text
+}
+
+fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
+    let summaries = || {
+        group
+            .iter()
+            .filter_map(|cell| cell.result.summary.round_trips_per_s)
+    };
+    let unit = Unit::for_values(summaries().map(|summary| summary.hi));
+    let mut table = Table::default()
+        .column("", "cell", Align::Left)
+        .column("round trips/s", "median [lo..hi]", Align::Right)
+        .column(&ratio_header(group), "[lo, hi]", Align::Right)
+        .column("", "verdict", Align::Left);
+    for cell in group {
+        let rate = shown_interval(cell.result.summary.round_trips_per_s.as_ref(), &|value| {
+            unit.show(value)
+        });
+        let [ratio, verdict] = ratio_fields(file, cell, Metric::RoundTripsPerS);
+        table.row(vec![
+            cell.result.cell.label().into(),
+            rate.into(),
+            ratio,
+            verdict,
+        ]);
+    }
+    table
+}
+
+fn cpu_ratio_table(file: &RunFile, group: &[&CellFile]) -> Table {
+    let mut table = Table::default()
+        .column("", "cell", Align::Left)
+        .column("server", "CPU us/RT", Align::Right)
+        .column(&ratio_header(group), "[lo, hi]", Align::Right)
+        .column("", "verdict", Align::Left);
+    for cell in group {
+        let cpu = cell
+            .result
+            .summary
+            .server_cpu_ns_per_rt
+            .map_or("—".to_owned(), |summary| {
+                three_digits(summary.median / 1000.0)
+            });
+        let [ratio, verdict] = ratio_fields(file, cell, Metric::ServerCpuNsPerRt);
+        table.row(vec![
+            cell.result.cell.label().into(),
+            cpu.into(),
+            ratio,
+            verdict,
+        ]);
+    }
+    table
+}
+
+/// Names the baseline if there is only one.
+fn ratio_header(group: &[&CellFile]) -> String {
+    let mut labels: Vec<&str> = group
+        .iter()
+        .filter_map(|cell| main_versus(cell, Metric::RoundTripsPerS))
+        .map(|versus| versus.baseline_label.as_str())
+        .collect();
+    labels.dedup();
+    match labels.as_slice() {
+        [] => "ratio".to_owned(),
+        [only] => format!("ratio to {only}"),
+        _ => "ratio to pool".to_owned(),
+    }
+}
+
+/// The comparison the main table shows.
+fn main_versus(cell: &CellFile, metric: Metric) -> Option<&Versus> {
+    cell.result
+        .versus(Relation::Pool, metric)
+        .or_else(|| cell.result.versus(Relation::Control, metric))
+}
+
+fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
+    match main_versus(cell, metric) {
+        None => ["—".into(), "".into()],
+        Some(versus) if versus.relation == Relation::Control => {
+            let floor = if metric == Metric::RoundTripsPerS {
+                file.comparisons.rate_floor
+            } else {
+                file.comparisons.cpu_floor
+            };
+            [
+                ratio(versus).into(),
+                if floor.control_failed { "bad" } else { "" }.into(),
+            ]
+        }
+        Some(versus) => [ratio(versus).into(), verdict_field(versus.verdict)],
+    }
+}
+
+fn verdict_field(verdict: Verdict) -> Field {
+    let tone = match verdict.favourable() {
+        Some(true) => Tone::Good,
+        Some(false) => Tone::Bad,
+        None => Tone::Plain,
+    };
+    Field::toned(verdict.short(), tone)
+}
+
+fn ratio(versus: &Versus) -> String {
+    match (versus.median, versus.lo, versus.hi) {
+        (Some(median), Some(lo), Some(hi)) => format!("{median:.2} [{lo:.2}, {hi:.2}]"),
+        _ => "—".to_owned(),
+    }
+}
+
+fn shown_interval(summary: Option<&Summary>, show: &dyn Fn(f64) -> String) -> String {
+    summary.map_or("—".to_owned(), |summary| {
+        format!(
+            "{} [{}..{}]",
+            show(summary.median),
+            show(summary.lo),
+            show(summary.hi)
+        )
+    })
+}
+
+/// Comparisons that have no column: scaling against one shard, and drivers against each other.
+fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
+    let mut table = Table::default()
+        .column("", "further", Align::Left)
+        .column("round trips/s", "ratio [lo, hi]", Align::Right)
+        .column("", "verdict", Align::Left)
+        .column("server CPU/RT", "ratio [lo, hi]", Align::Right)
+        .column("", "verdict", Align::Left);
+    let mut any = false;
+    for cell in group {
+        for relation in [Relation::OneShard, Relation::Driver] {
+            let pair = cell
+                .result
+                .versus(relation, Metric::RoundTripsPerS)
+                .zip(cell.result.versus(relation, Metric::ServerCpuNsPerRt));
+            let Some((rate, cpu)) = pair else { continue };
+            let names = format!("{} to {}", cell.result.cell.label(), rate.baseline_label);
+            table.row(vec![
+                names.into(),
+                ratio(rate).into(),
+                verdict_field(rate.verdict),
+                ratio(cpu).into(),
+                verdict_field(cpu.verdict),
+            ]);
+            any = true;
+        }
+    }
+    if any {
+        format!("\n{}", table.render(colours))
+    } else {
+        String::new()
+    }
+}
+
+fn cost_table(group: &[&CellFile]) -> Table {
+    let mut table = Table::default()
+        .column("", "cell", Align::Left)
+        .column("server CPU us/RT", "median [lo..hi]", Align::Right)
+        .column("client", "us/RT", Align::Right)
+        .column("client", "CPU share", Align::Right)
+        .column("system", "calls/RT", Align::Right)
+        .column("switches", "/RT", Align::Right)
+        .column("server RSS", "peak MiB", Align::Right)
+        .column("payload", "MiB/s", Align::Right);
+    for cell in group {
+        let summary = &cell.result.summary;
+        let number = |value: Option<f64>| Field::from(value.map_or("—".to_owned(), three_digits));
+        let share = summary
+            .client_cpu_share
+            .map_or("—".to_owned(), |share| format!("{:.0} %", share * 100.0));
+        table.row(vec![
+            cell.result.cell.label().into(),
+            shown_interval(summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
+                three_digits(ns / 1000.0)
+            })
+            .into(),
+            number(summary.client_cpu_ns_per_rt.map(|cpu| cpu.median / 1000.0)),
+            share.into(),
+            number(
+                summary
+                    .system_calls
+                    .as_ref()
+                    .and_then(|calls| calls.per_round_trip),
+            ),
+            number(summary.server_switches_per_rt),
+            number(
+                summary
+                    .server_rss_peak_bytes
+                    .map(|bytes| bytes as f64 / (1024.0 * 1024.0)),
+            ),
+            number(summary.payload_mib_per_s.map(|rate| rate.median)),
+        ]);
+    }
+    table
+}
+
+/// Closed loop: this is mostly queueing inside the window, and the header says so.
+fn time_table(group: &[&CellFile]) -> Table {
+    let mut table = Table::default().column("RTT us inside the window", "cell", Align::Left);
+    for (above, header) in [
+        ("all runs", "p50"),
+        ("merged", "p99"),
+        ("", "p99.9"),
+        ("", "max"),
+        ("median of", "p50"),
+        ("runs", "p99"),
+        ("", "p99.9"),
+    ] {
+        table = table.column(above, header, Align::Right);
+    }
+    for cell in group {
+        let times = &cell.result.summary.rtt_service_ns;
+        let merged = times.merged.clone().unwrap_or_default();
+        let [p50, p99, p99_9, max] = main_percentiles(&merged);
+        let [run_p50, run_p99, run_p99_9, _] = main_percentiles(&times.median_of_runs);
+        table.row(vec![
+            cell.result.cell.label().into(),
+            p50,
+            p99,
+            p99_9,
+            max,
+            run_p50,
+            run_p99,
+            run_p99_9,
+        ]);
+    }
+    table
+}
+
+fn main_percentiles(percentiles: &Percentiles) -> [Field; 4] {
+    let shown = |ns: Option<u64>| {
+        Field::from(ns.map_or("—".to_owned(), |ns| three_digits(ns as f64 / 1000.0)))
+    };
+    [
+        shown(percentiles.p50),
+        shown(percentiles.p99),
+        shown(percentiles.p99_9),
+        shown(percentiles.max),
+    ]
+}

@@ -1,0 +1,333 @@
+//! The final print: from `run.json` to lines of text. Measures nothing and decides nothing; it only words what was analysed.
+
+mod conclusion;
+mod load;
+pub(crate) mod table;
+
+use crate::analysis::Status;
+use crate::measure::warning::{Check, Level};
+use crate::result::{CellFile, RunFile};
+use std::fmt::Write as _;
+use table::{WIDTH, flow, wrap};
+
+/// Whether colours may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Text only.
+    Plain,
+    /// Colours for verdicts.
+    Coloured,
+}
+
+impl Look {
+    /// Colours only on a terminal whose user has not declined them.
+    pub(crate) fn fitting(no_color: bool, terminal: bool) -> Self {
+        let declined =
+            no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if declined || !terminal {
+            Look::Plain
+        } else {
+            Look::Coloured
+        }
+    }
+}
+
+/// The whole print.
+pub(crate) fn render(file: &RunFile, folder: &str, look: Look) -> String {
+    let mut text = String::from("\n");
+    text.push_str(&heading(file));
+    text.push_str(&checks(file));
+    if file.design.rounds_ran == 0 {
+        text.push_str("\nno round was completed; there is nothing to compare.\n");
+    } else {
+        text.push_str(&noise_headline(file));
+        for group in groups(file) {
+            text.push_str(&load::tables(file, &group, look == Look::Coloured));
+        }
+        text.push_str(&conclusion::reading_aid(file));
+    }
+    text.push_str(&failures(file, folder));
+    text.push_str(&closing(file, folder));
+    text
+}
+
+fn heading(file: &RunFile) -> String {
+    let (host, design) = (&file.host, &file.design);
+    let rustc = file
+        .tool
+        .rustc
+        .as_deref()
+        .and_then(|rustc| rustc.split(' ').next())
+        .unwrap_or("unknown");
+    let kernel = host.kernel.as_deref().unwrap_or("");
+    let machine = host
+        .virtualised
+        .as_deref()
+        .map_or(String::new(), |kind| format!(", virtual machine ({kind})"));
+    let about = [
+        format!("bench {}", design.name),
+        file.source.label(),
+        format!("rustc {rustc}"),
+        format!("{} {kernel} {}", host.os, host.arch),
+        format!("{} CPUs{machine}", host.cpus),
+        format!("seed {}", design.seed),
+    ];
+    let ran = if design.rounds_ran == design.rounds {
+        String::new()
+    } else {
+        format!("{} of ", design.rounds_ran)
+    };
+    let how = format!(
+        "closed loop, loopback, replies checked: {}. {ran}{} rounds x {} ms after {} ms warm-up, {} order.{}",
+        design.verify.name(),
+        design.rounds,
+        design.window_ns / 1_000_000,
+        design.warmup_ns / 1_000_000,
+        format!("{:?}", design.order).to_lowercase(),
+        design
+            .interval_coverage
+            .map_or(String::new(), |coverage| format!(
+                " [lo..hi]: {:.1} % interval of the median.",
+                coverage * 100.0
+            )),
+    );
+    flow(&about, "   ") + &wrap("", &how)
+}
+
+fn checks(file: &RunFile) -> String {
+    let mut checks: Vec<&Check> = file.checks.iter().collect();
+    checks.sort_by_key(|check| check.level);
+    checks.into_iter().map(warning_line).collect()
+}
+
+/// A check as it is shown: what was seen, why it matters, what to do, and its id.
+pub(crate) fn warning_line(check: &Check) -> String {
+    let mark = if check.level == Level::Warning {
+        "! "
+    } else {
+        "i "
+    };
+    wrap(mark, &format!("{} [{}]", check.text, check.id))
+}
+
+fn noise_headline(file: &RunFile) -> String {
+    let floors = &file.comparisons;
+    let what = match (
+        floors.rate_floor.control_failed,
+        floors.cpu_floor.control_failed,
+    ) {
+        (true, true) => "This run is too noisy to rank anything",
+        (true, false) => "This run is too noisy to rank anything by round trips/s",
+        (false, true) => "This run is too noisy to rank anything by server CPU",
+        (false, false) => return String::new(),
+    };
+    format!(
+        "\n{}",
+        wrap(
+            "",
+            &format!(
+                "{what}: the A/A control, the same cell twice, differs or scatters by more than 10 %. Ratios are listed, verdicts withheld."
+            )
+        )
+    )
+}
+
+/// The cells of one load, the control among them.
+type Group<'a> = Vec<&'a CellFile>;
+
+fn groups(file: &RunFile) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for cell in &file.cells {
+        let same = |group: &Group<'_>| {
+            group[0]
+                .result
+                .cell
+                .factors
+                .same_load(&cell.result.cell.factors)
+        };
+        match groups.iter_mut().find(|group| same(group)) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    groups
+}
+
+fn failures(file: &RunFile, folder: &str) -> String {
+    if file.failed_cells == 0 {
+        return String::new();
+    }
+    let (failed, cells) = (file.failed_cells, file.cells.len());
+    let mut text = format!(
+        "\n!!! {failed} of {cells} cells FAILED and are excluded from every comparison. Logs: {folder}/logs\n"
+    );
+    for cell in file
+        .cells
+        .iter()
+        .filter(|cell| cell.result.status == Status::Failed)
+    {
+        let result = &cell.result;
+        let reason = result.reason.as_deref().unwrap_or("unknown");
+        let label = format!(
+            "{}: {} failed. first: {reason}",
+            result.cell.id, result.failed_repetitions
+        );
+        text.push_str(&wrap("    ", &label));
+        let tail = cell
+            .repetitions
+            .iter()
+            .find_map(|repetition| repetition.failure.as_ref())
+            .map(|failure| failure.stderr_tail.as_slice());
+        for line in tail.unwrap_or_default() {
+            let _ = writeln!(
+                text,
+                "      | {}",
+                line.chars().take(WIDTH - 8).collect::<String>()
+            );
+        }
+    }
+    text
+}
+
+fn closing(file: &RunFile, folder: &str) -> String {
+    let mut text = String::from("\n");
+    if file.interrupted {
+        text.push_str("interrupted: only complete rounds are shown; the files are valid.\n");
+    }
+    if file.design.rounds_ran > 0 {
+        text.push_str(&conclusion::shows(file));
+        text.push_str(&wrap("does not   ", &conclusion::does_not_show(file)));
+    }
+    let _ = writeln!(
+        text,
+        "written    {folder}/run.json (+ report.txt, plan.json, samples.jsonl)"
+    );
+    if file.design.name == "quick" {
+        text.push_str("next       bench run --rounds 10 --duration 1s      bench run --payload 64,1K,16K      bench list\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::tests::good;
+    use crate::repetition::{Failure, Outcome};
+    use crate::result::tests::{believed, invented};
+
+    fn plain(file: &RunFile) -> String {
+        let text = render(file, "target/bench/x", Look::Plain);
+        for line in text.lines() {
+            assert!(
+                line.chars().count() <= WIDTH,
+                "{} columns: {line}",
+                line.chars().count()
+            );
+        }
+        assert!(!text.contains('\u{1b}'));
+        text
+    }
+
+    /// The same words wherever the lines break.
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_believable_run() {
+        let text = plain(&believed(6));
+        for part in [
+            "bench run   1a2b3c4d (clean)   rustc 1.95.0   linux 6.18.0 x86_64   2 CPUs   seed 42",
+            "96.9 % interval",
+            "[W-SHARED-CPU]",
+            "ratio to pool 2",
+            "faster",
+            "A/A",
+            "6 comparisons: about 0.2 false verdicts",
+            "would usually be missed",
+            "by server CPU per round trip: shards 1 needs less CPU than pool 2",
+            "shards 2 is faster than pool 2 (x 1.1",
+            "written    target/bench/x/run.json",
+        ] {
+            assert!(
+                words(&text).contains(&words(part)),
+                "{part} is missing in:\n{text}"
+            );
+        }
+        assert!(!text.contains("FAILED"));
+    }
+
+    #[test]
+    fn colours_are_for_verdicts_only() {
+        let text = render(&believed(6), "x", Look::Coloured);
+        assert!(
+            text.contains("\u{1b}[32mfaster\u{1b}[0m")
+                && text.contains("\u{1b}[31mslower\u{1b}[0m")
+        );
+    }
+
+    #[test]
+    fn a_failure_cannot_be_missed() {
+        let text = plain(&invented(6, |job, seen| {
+            if seen == 3 {
+                let failure = Failure {
+                    stderr_tail: vec!["last words".to_owned()],
+                    ..Failure::new("E-LOAD-FAILED", "order_errors 3")
+                };
+                return Outcome {
+                    failure: Some(failure),
+                    ..Outcome::default()
+                };
+            }
+            good(job, 1e5, 7e3)
+        }));
+        assert!(text.contains("!!! 1 of 4 cells FAILED and are excluded from every comparison."));
+        assert!(
+            text.contains("E-LOAD-FAILED: order_errors 3") && text.contains("| last words"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn noise_withholds_verdicts() {
+        let text = plain(&invented(6, |job, _| {
+            good(job, if job.cell.control { 1.5e5 } else { 1e5 }, 7e3)
+        }));
+        assert!(
+            text.contains("This run is too noisy to rank anything by round trips/s"),
+            "{text}"
+        );
+        let both = plain(&invented(6, |job, _| {
+            good(
+                job,
+                if job.cell.control { 1.5e5 } else { 1e5 },
+                if job.cell.control { 9e3 } else { 7e3 },
+            )
+        }));
+        assert!(
+            both.contains("This run is too noisy to rank anything: the A/A"),
+            "{both}"
+        );
+    }
+
+    #[test]
+    fn three_rounds_are_called_few() {
+        let text = plain(&believed(3));
+        assert!(
+            text.contains("3 rounds give a 75.0 % interval") && text.contains("[W-FEW-ROUNDS]"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_measured_is_said_plainly() {
+        let text = plain(&invented(6, |_, _| Outcome {
+            interrupted: true,
+            ..Outcome::default()
+        }));
+        assert!(
+            text.contains('—') || text.contains("nothing to compare"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! Standard output that may go away: after `bench list | head` there is nobody left to print to, and that is no fault.
+
+use std::io::Write;
+
+/// Prints text to standard output.
+pub(crate) fn put(text: &str) {
+    write_all(std::io::stdout().lock(), text);
+}
+
+/// Prints text to standard error.
+pub(crate) fn put_error(text: &str) {
+    write_all(std::io::stderr().lock(), text);
+}
+
+fn write_all(mut stream: impl Write, text: &str) {
+    let _ = stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush());
+}

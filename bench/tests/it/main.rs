@@ -1,0 +1,10 @@
+//! The tool as its users meet it: the built program, its exit codes, its files.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed unwrap in a test is a failed test with a line number"
+)]
+
+mod program;
+mod refusals;
+mod runs;

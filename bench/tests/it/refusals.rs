@@ -1,0 +1,106 @@
+//! Wrong requests: each has its message and its exit code, and nothing runs.
+
+use crate::program::{ended, run};
+
+#[test]
+fn wrong_usage_is_2_and_names_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("run --protocols smtp", "E-PROTOCOL"),
+        ("run --driver poll", "E-DRIVER"),
+        ("run --shards 0", "E-RANGE"),
+        ("run --pool 65", "E-RANGE"),
+        ("run --shards none --pool none", "E-EMPTY"),
+        ("run --shards 1,1", "E-DUPLICATE"),
+        ("run --payload 15", "E-RANGE"),
+        ("run --payload 64..x", "E-LIST"),
+        ("run --clients 1024 --window 1024 --payload 64K", "E-CAP"),
+        ("run --rounds 2", "3..=1000"),
+        ("run --duration 0", "at least 1 ms"),
+        ("run --order sorted", "possible values"),
+        ("walk", "unrecognized subcommand"),
+    ];
+    for (args, part) in cases {
+        let output = run(folder.path(), args);
+        let (code, stderr) = ended(&output);
+        assert_eq!(code, Some(2), "{args}: {stderr}");
+        assert!(stderr.contains(part), "{args}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "no folder was made"
+    );
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_4() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    for args in [
+        "--allow-debug --out file/run",
+        "run --allow-debug --out fine --json file/run.json",
+    ] {
+        let (code, stderr) = ended(&run(folder.path(), args));
+        assert_eq!(code, Some(4), "{args}: {stderr}");
+        assert!(
+            stderr.contains("E-OUT") && stderr.contains("--out"),
+            "{args}: {stderr}"
+        );
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_debug_build_is_refused_where_figures_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in ["", "quick", "run"] {
+        let (code, stderr) = ended(&run(folder.path(), args));
+        assert_eq!(code, Some(2), "{args}: {stderr}");
+        assert!(
+            stderr.contains("E-DEBUG") && stderr.contains("cargo run --release -p bench"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_dry_run_and_a_list_run_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let dry = run(
+        folder.path(),
+        "run --dry-run --seed 7 --shards 1,2 --pool 2 -p tcp",
+    );
+    assert_eq!(dry.status.code(), Some(0));
+    assert_eq!(
+        dry.stdout,
+        run(
+            folder.path(),
+            "run --dry-run --seed 7 --shards 1,2 --pool 2 -p tcp"
+        )
+        .stdout,
+        "one plan per seed"
+    );
+    assert!(
+        String::from_utf8_lossy(&dry.stdout).contains("tcp.shards2.auto.1024.c16.w8.work0.closed")
+    );
+    let many = run(folder.path(), "run --dry-run --shards 64");
+    assert!(
+        String::from_utf8_lossy(&many.stdout).contains("W-OVERSUBSCRIBED")
+            || std::thread::available_parallelism().unwrap().get() >= 64
+    );
+    let list = run(folder.path(), "list --payload 64,1K -p echo");
+    let text = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(
+        text.contains("protocols   tcp, echo")
+            && text.contains("monoio-legacy")
+            && text.contains("echo."),
+        "{text}"
+    );
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "no folder was made"
+    );
+}
