@@ -29,6 +29,7 @@ on_every_engine!(
     ports_are_resolved_once,
     several_endpoints_are_kept_apart,
     a_dropped_next_loses_no_connection,
+    several_tasks_take_from_one_endpoint,
     a_shard_that_has_ended_is_given_nothing,
 );
 
@@ -252,6 +253,35 @@ fn a_dropped_next_loses_no_connection<B: Backend>() {
         client::ping(&client::connect(address), b"here").expect("served");
     }
     until("all are served", || served.load(Ordering::Relaxed) == COUNT);
+    finish(running);
+}
+
+fn several_tasks_take_from_one_endpoint<B: Backend>() {
+    let service = async |shard: Shard<B>| {
+        let takers: Vec<_> = (0..4)
+            .map(|_| {
+                let mut incoming = shard.incoming(0);
+                shard.spawn(async move {
+                    while let Some((stream, _)) = incoming.next().await {
+                        // While this one serves, the others take.
+                        engine::echo_stream(stream).await;
+                    }
+                })
+            })
+            .collect();
+        for taker in takers {
+            taker.await.expect("no panic");
+        }
+    };
+    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
+    for _ in 0..10 {
+        let streams: Vec<_> = (0..4)
+            .map(|_| client::connect(running.addresses()[0]))
+            .collect();
+        for stream in &streams {
+            client::ping(stream, b"hello").expect("served while the others are open");
+        }
+    }
     finish(running);
 }
 

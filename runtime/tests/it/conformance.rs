@@ -11,8 +11,10 @@ use shardloop::{
 };
 use shardloop_platform::usage;
 use std::{
+    future::{Future, poll_fn},
     io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -34,6 +36,7 @@ on_every_engine!(
     connect_gives_up_at_its_deadline,
     both_halves_work_in_two_tasks,
     split_takes_a_receive_under_way_along,
+    receive_begun_in_one_task_ends_in_another,
     dropped_send_all_makes_sending_an_error,
     end_of_stream_is_an_empty_lease_every_time,
     peer_reset_is_an_error,
@@ -395,6 +398,48 @@ fn split_takes_a_receive_under_way_along<B: Backend>() {
     let stream = client::connect(running.addresses()[0]);
     waiting.recv().expect("the server gets there");
     client::ping(&stream, b"abc").expect("the server answers");
+    let report = running.wait();
+    engine::assert_clean(&report);
+    report.shards[0].result.as_ref().expect("no panic");
+}
+
+/// The task that polled last is the one that is woken.
+fn receive_begun_in_one_task_ends_in_another<B: Backend>() {
+    let (go, waiting) = mpsc::channel();
+    let service = async move |shard: Shard<B>| {
+        let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
+        for _ in 0..10 {
+            let begun = shard.spawn(async move {
+                let nothing = race(stream.recv(), time::yield_now()).await;
+                assert!(matches!(nothing, Either::Right(())));
+                stream
+            });
+            let mut begun = begun.await.expect("no panic");
+            let go = go.clone();
+            let ended = shard.spawn(async move {
+                {
+                    let mut receive = pin!(begun.recv());
+                    let mut said = false;
+                    let lease = poll_fn(|cx| {
+                        let poll = receive.as_mut().poll(cx);
+                        if !std::mem::replace(&mut said, true) {
+                            go.send(()).expect("the client waits");
+                        }
+                        poll
+                    })
+                    .await;
+                    assert_eq!(&*lease.expect("receiving works"), b"abc");
+                }
+                begun
+            });
+            stream = ended.await.expect("no panic");
+        }
+    };
+    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
+    let mut stream = client::connect(running.addresses()[0]);
+    while waiting.recv().is_ok() {
+        stream.write_all(b"abc").expect("the server reads");
+    }
     let report = running.wait();
     engine::assert_clean(&report);
     report.shards[0].result.as_ref().expect("no panic");

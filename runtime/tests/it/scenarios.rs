@@ -5,7 +5,7 @@
 
 use crate::{
     client::{self, Seeded},
-    engine::{self, alone, cut_off, echo, finish, on_every_engine, on_shard, plan},
+    engine::{self, alone, cut_off, echo, finish, on_every_engine, on_shard, plan, skip},
     watchdog::until,
 };
 use shardloop::{
@@ -39,6 +39,7 @@ on_every_engine!(
     scenario_4_out_of_descriptors,
     scenario_5_tear_down_with_work_in_flight,
     scenario_5_the_handle_dropped_with_work_in_flight,
+    scenario_5_tear_down_with_two_thousand_receives_in_flight,
     scenario_9_a_yield_loop_starves_nobody,
     scenario_9_sleeps_of_zero_starve_nobody,
     scenario_9_a_hundred_thousand_timers,
@@ -571,6 +572,39 @@ fn scenario_5_the_handle_dropped_with_work_in_flight<B: Backend>() {
         until("all descriptors are closed", || {
             socket::open_descriptors().expect("countable") == before
         });
+    });
+}
+
+/// More operations to cancel than a ring has entries.
+fn scenario_5_tear_down_with_two_thousand_receives_in_flight<B: Backend>() {
+    const CONNECTIONS: usize = 2_000;
+    alone(None, || {
+        let limit = socket::raise_descriptor_limit().expect("the limit is known");
+        if limit < 2 * CONNECTIONS as u64 + 200 {
+            return skip(B::NAME, &format!("{limit} descriptors are too few"));
+        }
+        let before = socket::open_descriptors().expect("countable");
+        for force in [true, false] {
+            let mut plan = plan(1, Accept::Handoff);
+            plan.endpoints[0].backlog = 4_096;
+            plan.engine.ring_entries = 256;
+            plan.drain = Duration::ZERO;
+            let running = launch::<B, _>(plan, echo).expect("starts");
+            let streams: Vec<_> = (0..CONNECTIONS)
+                .map(|_| client::connect(running.addresses()[0]))
+                .collect();
+            for stream in &streams {
+                client::ping(stream, b"hello").expect("served");
+            }
+            let report = if force {
+                cut_off(running)
+            } else {
+                finish(running)
+            };
+            assert_eq!(report.tasks_cut_off(), CONNECTIONS);
+            drop(streams);
+            assert_eq!(socket::open_descriptors().expect("countable"), before);
+        }
     });
 }
 

@@ -34,6 +34,8 @@ on_every_engine!(
     wakers_are_cloned_and_dropped_elsewhere,
     tasks_start_tasks,
     ten_thousand_tasks,
+    a_sleep_moves_between_tasks,
+    what_needs_a_shard_says_so_elsewhere,
     a_full_run_queue_does_not_keep_the_main_task_from_ending,
 );
 
@@ -450,4 +452,39 @@ fn a_full_run_queue_does_not_keep_the_main_task_from_ending<B: Backend>() {
     .expect("starts");
     let report = finish(running);
     assert_eq!(report.tasks_cut_off(), 1_000);
+}
+
+/// The task that polled last is the one that is woken.
+fn a_sleep_moves_between_tasks<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        for _ in 0..20 {
+            let mut sleep = Box::pin(time::sleep(Duration::from_millis(3))); // tidy: sleep is what is tried
+            let begun = shard.spawn(async move {
+                let first = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                (first.is_ready(), sleep)
+            });
+            let (over, sleep) = begun.await.expect("no panic");
+            if !over {
+                shard.spawn(sleep).await.expect("no panic");
+            }
+        }
+    });
+}
+
+fn what_needs_a_shard_says_so_elsewhere<B: Backend>() {
+    let elsewhere: [fn(); 4] = [
+        || spawn(async {}).detach(),
+        || drop(time::sleep(Duration::ZERO)), // tidy: sleep that panics
+        || drop(stopping()),
+        || {
+            let _ = time::now();
+        },
+    ];
+    for call in elsewhere {
+        let panic = std::panic::catch_unwind(call).expect_err("there is no shard here");
+        let message = panic.downcast_ref::<String>().expect("a text");
+        assert!(message.contains("this needs a shard"), "{message}");
+    }
+    // And a shard still starts on this thread's behalf.
+    on_shard::<B, _>(async |_| ());
 }
