@@ -30,6 +30,7 @@ on_every_engine!(
     several_endpoints_are_kept_apart,
     a_dropped_next_loses_no_connection,
     several_tasks_take_from_one_endpoint,
+    connections_reset_before_they_are_served_hurt_nobody,
     a_shard_that_has_ended_is_given_nothing,
 );
 
@@ -283,6 +284,22 @@ fn several_tasks_take_from_one_endpoint<B: Backend>() {
         }
     }
     finish(running);
+}
+
+fn connections_reset_before_they_are_served_hurt_nobody<B: Backend>() {
+    let running = launch::<B, _>(plan(2, Accept::Handoff), echo).expect("starts");
+    let address = running.addresses()[0];
+    for _ in 0..200 {
+        let socket = socket2::Socket::from(client::connect(address));
+        socket
+            .set_linger(Some(Duration::ZERO))
+            .expect("a socket takes SO_LINGER");
+    }
+    for _ in 0..4 {
+        client::ping(&client::connect(address), b"hello").expect("served");
+    }
+    let report = finish(running);
+    assert_eq!(report.first_panic(), None);
 }
 
 /// One returned although nobody asked it to, one panicked: the others serve what comes.

@@ -6,8 +6,8 @@ use crate::{
     watchdog::until,
 };
 use shardloop::{
-    Accept, Backend, ConnectOptions, Either, Endpoint, Plan, RecvHalf, SendHalf, Shard, Stream,
-    StreamOptions, launch, race, time,
+    Accept, Backend, ConnectOptions, Either, Endpoint, Lease, Plan, RecvHalf, SendHalf, Shard,
+    Stream, StreamOptions, launch, race, time,
 };
 use shardloop_platform::usage;
 use std::{
@@ -38,6 +38,7 @@ on_every_engine!(
     split_takes_a_receive_under_way_along,
     receive_begun_in_one_task_ends_in_another,
     dropped_send_all_makes_sending_an_error,
+    every_kind_of_bytes_is_sent,
     end_of_stream_is_an_empty_lease_every_time,
     peer_reset_is_an_error,
     bursts_get_larger_leases,
@@ -479,6 +480,56 @@ fn dropped_send_all_makes_sending_an_error<B: Backend>() {
     (&stream)
         .write_all(b"still here")
         .expect("the server's buffer takes it");
+    let report = running.wait();
+    engine::assert_clean(&report);
+    report.shards[0].result.as_ref().expect("no panic");
+}
+
+fn every_kind_of_bytes_is_sent<B: Backend>()
+where
+    B::Stream: RecvHalf<Lease = Lease>,
+{
+    let running = launch::<B, _>(plan(1, Accept::Handoff), async |shard: Shard<B>| {
+        let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
+        let mut lease = stream.recv().await.expect("receiving works");
+        assert_eq!(&*lease, b"0123456789");
+        lease[4] = b'x';
+        lease.advance(3);
+        lease.truncate(4);
+        stream.send_all(lease).await.0.expect("sending works");
+        stream
+            .send_all(Vec::new())
+            .await
+            .0
+            .expect("nothing is sent at once");
+        stream
+            .send_all(b" vec".to_vec())
+            .await
+            .0
+            .expect("sending works");
+        stream
+            .send_all(&b" static"[..])
+            .await
+            .0
+            .expect("sending works");
+        stream
+            .send_all(b" box".to_vec().into_boxed_slice())
+            .await
+            .0
+            .expect("sending works");
+        let shared = bytes::Bytes::from(b"not this: bytes".to_vec());
+        stream
+            .send_all(shared.slice(9..))
+            .await
+            .0
+            .expect("sending works");
+    })
+    .expect("starts");
+    let stream = client::connect(running.addresses()[0]);
+    (&stream)
+        .write_all(b"0123456789")
+        .expect("the server reads");
+    assert_eq!(client::finish(&stream), b"3x56 vec static box bytes");
     let report = running.wait();
     engine::assert_clean(&report);
     report.shards[0].result.as_ref().expect("no panic");
