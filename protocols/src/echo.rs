@@ -3,7 +3,7 @@
 //! As a machine it can be layered like any other. On a bare stream [`drive::echo`](crate::drive::echo) is better: it sends the
 //! received buffer itself, without a copy.
 
-use crate::machine::{App, Next, Step, StreamMachine, TURN_OUTPUT_BYTES};
+use crate::machine::{App, Flow, Next, Step, StreamMachine, TURN_OUTPUT_BYTES};
 use std::{convert::Infallible, time::Instant};
 
 /// Either end of an `echo` connection.
@@ -43,9 +43,8 @@ impl StreamMachine for Echo {
                 next: Next::NeedInput,
             });
         }
-        // Pausing after the only message of a call changes nothing: the next one comes with the next call.
-        let _ = app.message(&mut input[..consumed], Reply { out });
-        let next = if consumed < input.len() {
+        let flow = app.message(&mut input[..consumed], Reply { out });
+        let next = if flow == Flow::Pause || consumed < input.len() {
             Next::Again
         } else {
             Next::NeedInput
@@ -82,6 +81,7 @@ impl StreamMachine for Echo {
         out: &mut Vec<u8>,
         f: impl FnOnce(Reply<'_>) -> R,
     ) -> Result<R, Infallible> {
+        debug_assert!(out.is_empty(), "drain the output before the next call");
         Ok(f(Reply { out }))
     }
 }

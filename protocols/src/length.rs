@@ -39,8 +39,9 @@ impl Length {
                 limit_bytes: self.limit_bytes,
             });
         }
-        let end = HEADER_BYTES + length as usize;
-        Ok((input.len() >= end).then_some(end))
+        // In this order, because with the largest limit the sum overflows where addresses have 32 bits.
+        let there = input.len() - HEADER_BYTES >= length as usize;
+        Ok(there.then(|| HEADER_BYTES + length as usize))
     }
 }
 
@@ -150,6 +151,7 @@ impl StreamMachine for Length {
         out: &mut Vec<u8>,
         f: impl FnOnce(Reply<'_>) -> R,
     ) -> Result<R, LengthError> {
+        debug_assert!(out.is_empty(), "drain the output before the next call");
         Ok(f(Reply {
             out,
             limit_bytes: self.limit_bytes,

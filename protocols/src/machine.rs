@@ -12,11 +12,13 @@
 //!
 //! `input` belongs to the caller. A machine may change in place what it consumes (unmask, decrypt); bytes it does not consume are
 //! left as they were, and the caller shows them again, in front of newer ones, with the next call.
+//!
+//! A layer is the caller of the machine in it: of a record that it has consumed and decoded, it keeps what that machine left.
 
 use std::{error::Error, time::Instant};
 
 /// Output at which a machine stops taking input, in bytes. A reply begun below the bound is finished, so `out` may end up to one
-/// reply longer.
+/// reply longer; a layer's up to one call of the machine in it longer, and its own headers.
 pub const TURN_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Messages after which a machine stops taking input, so that one connection cannot keep its shard for itself.
@@ -119,7 +121,7 @@ pub struct Step {
 pub enum Next {
     /// More input: what is left over is no whole message, or nothing is left.
     NeedInput,
-    /// The same call again with what is left, once output was drained.
+    /// The same call again with what is left, be it nothing, once output was drained.
     Again,
     /// Close the connection, once output was drained.
     Close,

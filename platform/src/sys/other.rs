@@ -195,6 +195,9 @@ pub(crate) mod socket {
     pub(crate) fn descriptor_ceiling() -> Option<libc::rlim_t> {
         None
     }
+
+    /// See [`crate::socket::REUSE_PORT_SPREADS`].
+    pub(crate) const REUSE_PORT_SPREADS: bool = false;
 }
 
 pub(crate) mod topology {

@@ -1,7 +1,7 @@
 //! One connection: a stream, the machine that speaks on it, and what is on its way between them.
 
-use super::{Host, input::Input, spare, yield_once};
-use crate::machine::{App, Fault, Next, Side, StreamMachine, TURN_OUTPUT_BYTES};
+use super::{Host, Turn, input::Input, spare};
+use crate::machine::{App, Fault, Next, Side, StreamMachine};
 use shardloop::Stream;
 use std::{error::Error, fmt, io, ops::Deref};
 
@@ -12,8 +12,8 @@ pub struct Connection<S: Stream, M> {
     machine: M,
     input: Input<S::Lease>,
     out: Vec<u8>,
-    /// Bytes shown to the machine since others last had their turn.
-    spent: usize,
+    turn: Turn,
+    peer_has_closed: bool,
 }
 
 /// What became of a received piece.
@@ -33,7 +33,8 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
             machine,
             input: Input::default(),
             out: Vec::new(),
-            spent: 0,
+            turn: Turn::default(),
+            peer_has_closed: false,
         }
     }
 
@@ -52,6 +53,21 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.input.unread()
     }
 
+    /// Whether the peer will send nothing more, as far as was received.
+    pub(super) fn peer_has_closed(&self) -> bool {
+        self.peer_has_closed
+    }
+
+    /// Whether others had their turn since the last time this was asked.
+    pub(super) fn turn_has_ended(&mut self) -> bool {
+        self.turn.has_ended()
+    }
+
+    /// The stream alone; what was received and not worked off is forgotten.
+    pub(super) fn into_stream(self) -> S {
+        self.stream
+    }
+
     /// Sends output nobody asked for: a request, a push.
     ///
     /// # Errors
@@ -61,12 +77,10 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
-        let value = self
-            .machine
-            .send(host.now(), &mut self.out, f)
-            .map_err(DriveError::Protocol)?;
+        self.borrow_buffer();
+        let value = self.machine.send(host.now(), &mut self.out, f);
         self.flush().await?;
-        Ok(value)
+        value.map_err(DriveError::Protocol)
     }
 
     /// Waits for more to arrive. Dropping the future loses nothing.
@@ -75,10 +89,14 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// The stream's.
     pub async fn receive(&mut self) -> Result<Received<S::Lease>, DriveError<M::Error>> {
         let lease = self.stream.recv().await.map_err(DriveError::Stream)?;
+        self.peer_has_closed = lease.is_empty();
         Ok(Received(lease))
     }
 
     /// Works off what has arrived: shows it to the machine, sends its answers, until all is used up or is the beginning of a message.
+    ///
+    /// Dropping the future forgets no input: what is left comes before what is received next. But if it was sending, the stream cannot
+    /// be sent on any more.
     ///
     /// # Errors
     /// The machine's; what it wanted to say about it was sent. The stream's.
@@ -88,22 +106,34 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         app: &mut impl App<M>,
         received: Received<S::Lease>,
     ) -> Result<Turned, DriveError<M::Error>> {
+        self.work_off_until(host, app, received, |_| false).await
+    }
+
+    /// As [`work_off`](Self::work_off), but only until `app` has had enough.
+    pub(super) async fn work_off_until<A: App<M>>(
+        &mut self,
+        host: &impl Host,
+        app: &mut A,
+        received: Received<S::Lease>,
+        has_enough: fn(&A) -> bool,
+    ) -> Result<Turned, DriveError<M::Error>> {
         if received.0.is_empty() {
             return self.end_of_input(host).await;
         }
-        self.spent += received.0.len();
+        self.turn.received(received.0.len());
         self.input.push(received.0);
         loop {
             let next = self.show(host, app);
             self.flush().await?;
             match next? {
-                Next::NeedInput if self.spent < TURN_OUTPUT_BYTES => return Ok(Turned::Open),
+                Next::Close => return Ok(Turned::Closed),
+                _ if has_enough(app) => return Ok(Turned::Open),
+                Next::Again => self.turn.end().await,
+                Next::NeedInput if self.input.rest() > 0 => {}
                 Next::NeedInput => {
-                    self.others_first().await;
+                    self.turn.end_if_used_up().await;
                     return Ok(Turned::Open);
                 }
-                Next::Again => self.others_first().await,
-                Next::Close => return Ok(Turned::Closed),
             }
         }
     }
@@ -114,7 +144,11 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// As [`work_off`](Self::work_off).
     pub async fn timed_out(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
         let step = self.machine.handle_timeout(host.now(), &mut self.out);
-        self.conclude(step).await
+        let turned = self.conclude(step).await?;
+        // It counts, so that a machine whose deadline stays in the past does not keep the shard for itself.
+        self.turn.received(0);
+        self.turn.end_if_used_up().await;
+        Ok(turned)
     }
 
     /// Tells the peer that nothing more comes from here.
@@ -150,13 +184,18 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         app: &mut impl App<M>,
     ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
-        if self.out.capacity() == 0 {
-            self.out = spare::take();
-        }
+        self.borrow_buffer();
         let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
         self.input
             .show(|bytes| machine.handle(now, bytes, app, out))
             .map_err(DriveError::Protocol)
+    }
+
+    /// Makes room for output, until [`flush`](Self::flush).
+    fn borrow_buffer(&mut self) {
+        if self.out.capacity() == 0 {
+            self.out = spare::take();
+        }
     }
 
     /// Sends what the machine has put out, and gives the buffer back.
@@ -166,14 +205,10 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
             spare::give_back(out);
             return Ok(());
         }
+        self.turn.sent(out.len());
         let (result, out) = self.stream.send_all(out).await;
         spare::give_back(out);
         result.map_err(DriveError::Stream)
-    }
-
-    async fn others_first(&mut self) {
-        self.spent = 0;
-        yield_once().await;
     }
 }
 
@@ -227,8 +262,8 @@ impl<E: fmt::Display> fmt::Display for DriveError<E> {
 impl<E: Error + 'static> Error for DriveError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Protocol(fault) => Some(fault),
-            Self::Stream(error) => Some(error),
+            Self::Protocol(fault) => fault.source(),
+            Self::Stream(error) => error.source(),
         }
     }
 }

@@ -31,13 +31,12 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
     /// The least that is put behind a carried beginning, in bytes.
     const LEAST: usize = 4096;
 
-    /// Takes what has arrived. Everything before must have been worked off.
+    /// Takes what has arrived. There is a lease before it only if working that off was given up half-way.
     pub(super) fn push(&mut self, lease: L) {
-        debug_assert!(
-            self.lease.is_none(),
-            "the lease before this one was not worked off"
-        );
-        (self.lease, self.at) = (Some(lease), 0);
+        if let Some(before) = self.lease.replace(lease) {
+            self.carry.extend_from_slice(&before[self.at..]);
+        }
+        self.at = 0;
     }
 
     /// Bytes that are no whole message yet.
@@ -50,8 +49,8 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         self.lease.as_ref().map_or(0, |lease| lease.len() - self.at)
     }
 
-    /// Shows the machine what there is. `NeedInput` means that it is all used up or carried over, and that the lease is given back;
-    /// `Again` that there is more to show, once the output was drained.
+    /// Shows the machine what there is. `NeedInput` without a [`rest`](Self::rest) means that all is used up or carried over, and the
+    /// lease is given back; with one, that there is more to show, once the output was drained.
     pub(super) fn show<E>(
         &mut self,
         handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
@@ -61,10 +60,7 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         } else {
             self.show_carry(handle)?
         };
-        if next == Next::NeedInput {
-            if self.rest() > 0 {
-                return Ok(Next::Again);
-            }
+        if next == Next::NeedInput && self.rest() == 0 {
             self.lease = None;
         }
         Ok(next)
@@ -140,6 +136,7 @@ mod tests {
                     input.push(piece.to_vec());
                     while input.show(|bytes| step(size, &mut seen, bytes)).unwrap()
                         != Next::NeedInput
+                        || input.rest() > 0
                     {}
                 }
                 assert_eq!(
@@ -151,5 +148,20 @@ mod tests {
                 assert!(input.unread() < size);
             }
         }
+    }
+
+    #[test]
+    fn a_long_message_is_shown_a_few_times_and_not_once_per_page() {
+        let (mut input, mut seen, mut shown) = (Input::default(), Vec::new(), 0);
+        let bytes = vec![1; 1 << 20];
+        for piece in [&bytes[..1], &bytes[1..]] {
+            input.push(piece.to_vec());
+            while input.rest() > 0 {
+                shown += 1;
+                let _ = input.show(|shown| step(bytes.len(), &mut seen, shown));
+            }
+        }
+        assert_eq!((seen.len(), input.unread()), (bytes.len(), 0));
+        assert!(shown < 12, "shown {shown} times");
     }
 }

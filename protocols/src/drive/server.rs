@@ -1,13 +1,18 @@
 //! A server's connection from its first byte to its end.
 
 use super::{
-    Host,
-    connection::{Connection, DriveError, Turned},
-    yield_once,
+    Host, Turn,
+    connection::{Connection, DriveError, Received, Turned},
 };
-use crate::machine::{App, StreamMachine, TURN_OUTPUT_BYTES};
-use shardloop::{Either, Stream, race};
-use std::{io, pin::Pin, pin::pin, time::Duration};
+use crate::machine::{App, Flow, StreamMachine};
+use shardloop::{Either, RecvHalf, Stream, race};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
 
 /// After a server has said its last word it reads on for as long, so that the kernel does not throw away what the peer has not read
 /// yet (closing with unread input resets the connection, RFC 9293 section 3.6.1).
@@ -21,54 +26,80 @@ const LINGER: Duration = Duration::from_secs(1);
 pub async fn serve<S: Stream, M: StreamMachine>(
     stream: S,
     machine: M,
-    mut app: impl App<M>,
+    app: impl App<M>,
     host: impl Host,
 ) -> Result<(), DriveError<M::Error>> {
     let mut connection = Connection::new(stream, machine);
-    let result = exchange(&mut connection, &mut app, &host).await;
+    let result = exchange(&mut connection, app, &host).await;
     // The peer may be gone, and then there is nobody to tell.
-    let told = connection.shutdown_write().await;
-    if result? == End::OnOurSide && told.is_ok() {
-        linger(&mut connection, &host).await;
+    let told = connection.shutdown_write().await.is_ok();
+    let broken = matches!(result, Err(DriveError::Stream(_)));
+    if told && !broken && !connection.peer_has_closed() {
+        linger(&mut connection.into_stream(), &host).await;
     }
-    Ok(())
+    result
 }
 
-#[derive(PartialEq, Eq)]
-enum End {
-    /// The peer closed, or the protocol ended.
-    OfProtocol,
-    /// This side wants to end.
-    OnOurSide,
-}
-
+/// Until the connection is to be closed.
 async fn exchange<S: Stream, M: StreamMachine>(
     connection: &mut Connection<S, M>,
-    app: &mut impl App<M>,
+    app: impl App<M>,
     host: &impl Host,
-) -> Result<End, DriveError<M::Error>> {
+) -> Result<(), DriveError<M::Error>> {
     let mut stop = pin!(host.stopping());
-    let mut stopped = false;
-    loop {
-        if stopped && connection.unread() == 0 {
-            return Ok(End::OnOurSide);
-        }
-        let turned = match next(connection, host, stop.as_mut(), stopped).await? {
-            Event::Received(received) => connection.work_off(host, app, received).await?,
+    let mut app = Stoppable {
+        app,
+        stopped: false,
+        done: false,
+    };
+    while !(app.done || app.stopped && connection.unread() == 0) {
+        let turned = match next(connection, host, stop.as_mut(), app.stopped).await? {
+            Event::Received(received) => {
+                let done = |app: &Stoppable<_>| app.done;
+                connection
+                    .work_off_until(host, &mut app, received, done)
+                    .await?
+            }
             Event::TimedOut => connection.timed_out(host).await?,
             Event::Stop => {
-                stopped = true;
+                app.stopped = true;
                 continue;
             }
         };
         if turned == Turned::Closed {
-            return Ok(End::OfProtocol);
+            break;
         }
+        // Input that never pauses is always first; it must not hide what else there is.
+        if connection.turn_has_ended() {
+            app.stopped = app.stopped || has_come(stop.as_mut()).await;
+            if tell_if_due(connection, host).await? == Turned::Closed {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An application, and how it ends: once stopped it is done after one more message.
+struct Stoppable<A> {
+    app: A,
+    stopped: bool,
+    done: bool,
+}
+
+impl<M: StreamMachine, A: App<M>> App<M> for Stoppable<A> {
+    fn message(&mut self, message: M::Message<'_>, reply: M::Reply<'_>) -> Flow {
+        let flow = self.app.message(message, reply);
+        if self.stopped {
+            self.done = true;
+            return Flow::Pause;
+        }
+        flow
     }
 }
 
 enum Event<L> {
-    Received(super::connection::Received<L>),
+    Received(Received<L>),
     TimedOut,
     Stop,
 }
@@ -101,19 +132,37 @@ async fn next<S: Stream, M: StreamMachine>(
     }
 }
 
-/// Reads and drops until the peer has closed too.
-async fn linger<S: Stream, M: StreamMachine>(connection: &mut Connection<S, M>, host: &impl Host) {
+/// Tells the machine if its deadline has come.
+async fn tell_if_due<S: Stream, M: StreamMachine>(
+    connection: &mut Connection<S, M>,
+    host: &impl Host,
+) -> Result<Turned, DriveError<M::Error>> {
+    match connection.timeout() {
+        Some(at) if at <= host.now() => connection.timed_out(host).await,
+        _ => Ok(Turned::Open),
+    }
+}
+
+async fn has_come(mut event: Pin<&mut impl Future<Output = ()>>) -> bool {
+    poll_fn(|cx| Poll::Ready(event.as_mut().poll(cx).is_ready())).await
+}
+
+/// Reads and drops until the peer has closed too, but not for ever.
+async fn linger(stream: &mut impl RecvHalf, host: &impl Host) {
     let until_closed = async {
-        while connection
-            .receive()
-            .await
-            .is_ok_and(|received| !received.is_end())
-        {}
+        let mut turn = Turn::default();
+        while let Ok(lease) = stream.recv().await
+            && !lease.is_empty()
+        {
+            turn.received(lease.len());
+            drop(lease);
+            turn.end_if_used_up().await;
+        }
     };
     let _ = race(until_closed, host.sleep_until(host.now() + LINGER)).await;
 }
 
-/// Sends every received buffer back as it is, without a copy (RFC 862). `seen` sees it in between.
+/// Sends every received buffer back as it is, without a copy (RFC 862). `seen` sees it in between. Ends as [`serve`] does.
 ///
 /// # Errors
 /// The stream's.
@@ -123,8 +172,9 @@ pub async fn echo<S: Stream>(
     host: impl Host,
 ) -> io::Result<()> {
     let mut stop = pin!(host.stopping());
-    let mut spent = 0;
-    loop {
+    let mut turn = Turn::default();
+    let mut stopped = false;
+    while !stopped {
         let mut lease = match race(stream.recv(), stop.as_mut()).await {
             Either::Left(lease) => lease?,
             Either::Right(()) => break,
@@ -133,15 +183,13 @@ pub async fn echo<S: Stream>(
             return stream.shutdown_write().await;
         }
         seen(&mut lease);
-        spent += lease.len();
+        turn.received(lease.len());
         stream.send_all(lease).await.0?;
-        if spent >= TURN_OUTPUT_BYTES {
-            spent = 0;
-            yield_once().await;
-        }
+        turn.end_if_used_up().await;
+        // Input that never pauses is always first; it must not hide the stop.
+        stopped = turn.has_ended() && has_come(stop.as_mut()).await;
     }
     stream.shutdown_write().await?;
-    let until_closed = async { while stream.recv().await.is_ok_and(|lease| !lease.is_empty()) {} };
-    let _ = race(until_closed, host.sleep_until(host.now() + LINGER)).await;
+    linger(&mut stream, &host).await;
     Ok(())
 }

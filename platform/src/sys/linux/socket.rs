@@ -35,6 +35,9 @@ pub(crate) fn descriptor_ceiling() -> Option<libc::rlim_t> {
     None
 }
 
+/// See [`crate::socket::REUSE_PORT_SPREADS`].
+pub(crate) const REUSE_PORT_SPREADS: bool = true;
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
@@ -67,6 +70,3 @@ mod tests {
         assert!(!congestion_control(&clients[0]).unwrap().is_empty());
     }
 }
-
-/// See [`crate::socket::REUSE_PORT_SPREADS`].
-pub(crate) const REUSE_PORT_SPREADS: bool = true;

@@ -7,11 +7,6 @@
 //!
 //! The buffer of a receive belongs to the engine until its completion was seen: monoio keeps it when the operation is dropped.
 //!
-//! # One receive ahead
-//! On io_uring a send takes the next receive along: both are submitted together, and the kernel is entered once where it would be
-//! twice. So while output is pending at most one lease is read ahead of the application. On a readiness engine this would only add a
-//! call that finds nothing.
-//!
 //! # Idle connections
 //! A receive has to be given its buffer up front, and a connection that was busy has a large one. If nothing arrives between two
 //! sweeps of the shard, the receive is cancelled; the pump submits it again with the smallest buffer. Data that arrives at that very
@@ -43,9 +38,9 @@ use std::{
     future::{Future, poll_fn},
     io,
     net::{SocketAddr, TcpStream},
-    pin::{Pin, pin},
+    pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::Poll,
 };
 
 type Engine = monoio::net::TcpStream;
@@ -58,8 +53,6 @@ const CANCELLED: i32 = 125;
 pub struct MonoioStream {
     recv: MonoioRecv,
     send: MonoioSend,
-    /// Whether a send takes the next receive along.
-    ahead: bool,
 }
 
 impl MonoioStream {
@@ -70,16 +63,15 @@ impl MonoioStream {
     ) -> io::Result<Self> {
         options.apply(&socket)?;
         socket.set_nonblocking(!blocking)?;
-        Ok(Self::on(Engine::from_std(socket)?, blocking))
+        Ok(Self::on(Engine::from_std(socket)?))
     }
 
-    fn on(stream: Engine, ahead: bool) -> Self {
+    fn on(stream: Engine) -> Self {
         let core = context::current();
         core.counters().adopted.add(1);
         let (read, write) = stream.into_split();
         Self {
             recv: MonoioRecv::new(read, core.clone()),
-            ahead,
             send: MonoioSend {
                 half: write,
                 core,
@@ -137,7 +129,7 @@ async fn connect_one(
         return Err(error);
     }
     same.set_nonblocking(!blocking)?;
-    Ok(MonoioStream::on(stream, blocking))
+    Ok(MonoioStream::on(stream))
 }
 
 impl RecvHalf for MonoioStream {
@@ -150,19 +142,7 @@ impl RecvHalf for MonoioStream {
 
 impl SendHalf for MonoioStream {
     fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        let Self { recv, send, ahead } = self;
-        let mut ahead = *ahead;
-        async move {
-            let mut sending = pin!(send.send_all(bytes));
-            poll_fn(|cx| {
-                let poll = sending.as_mut().poll(cx);
-                if poll.is_pending() && std::mem::take(&mut ahead) {
-                    recv.begin(cx);
-                }
-                poll
-            })
-            .await
-        }
+        self.send.send_all(bytes)
     }
 
     fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
@@ -197,25 +177,12 @@ impl MonoioRecv {
     }
 }
 
-impl MonoioRecv {
-    /// Has a receive under way, unless one has brought something that nobody has taken yet.
-    fn begin(&mut self, cx: &mut Context<'_>) {
-        if !self.slot.has_result() {
-            self.pump(cx);
-        }
-    }
-
-    fn pump(&mut self, cx: &mut Context<'_>) {
-        let Poll::Pending = self.pump.as_mut().poll(cx);
-    }
-}
-
 impl RecvHalf for MonoioRecv {
     type Lease = Lease;
 
     fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
         poll_fn(|cx| {
-            self.begin(cx);
+            let Poll::Pending = self.pump.as_mut().poll(cx);
             self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
         })
     }
@@ -260,13 +227,6 @@ impl Idle for Slot {
 }
 
 impl Slot {
-    fn has_result(&self) -> bool {
-        let result = self.result.take();
-        let has = result.is_some();
-        self.result.set(result);
-        has
-    }
-
     fn shrink(&self, counters: &Counters) {
         if let Some(canceller) = self.canceller.take() {
             counters.receives_shrunk.add(1);

@@ -1,0 +1,10 @@
+//! The integration tests of `shardloop-protocols`, one binary.
+
+#[cfg(feature = "drive")]
+mod drive;
+#[cfg(feature = "drive")]
+mod fake;
+mod layer;
+mod pair;
+mod random;
+mod splits;
