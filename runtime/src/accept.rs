@@ -19,7 +19,10 @@ use std::{
     fmt,
     future::poll_fn,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering, fence},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -99,6 +102,8 @@ impl fmt::Display for Accept {
 /// Connections on their way into one shard.
 pub(crate) struct Inbox<S> {
     queue: ArrayQueue<(S, SocketAddr)>,
+    /// The shard's service has ended: nothing new is put in.
+    closed: AtomicBool,
     remote: Arc<Remote>,
 }
 
@@ -109,15 +114,41 @@ impl<S> Inbox<S> {
     pub(crate) fn new(remote: Arc<Remote>) -> Self {
         Self {
             queue: ArrayQueue::new(Self::BOUND),
+            closed: AtomicBool::new(false),
             remote,
         }
     }
 
-    /// Leaves a connection for the shard; gives it back if the inbox is full.
+    /// Leaves a connection for the shard; gives it, or another that was left, back if the inbox is full or closed.
     fn put(&self, connection: (S, SocketAddr)) -> Result<(), (S, SocketAddr)> {
+        if self.is_closed() {
+            return Err(connection);
+        }
         self.queue.push(connection)?;
+        // It may have been closed in between. The fences see to it that either this notices, or `clear` finds what was pushed.
+        fence(Ordering::SeqCst);
+        if self.is_closed()
+            && let Some(left) = self.queue.pop()
+        {
+            return Err(left);
+        }
         self.remote.notify();
         Ok(())
+    }
+
+    /// Refuses what comes. What was left before may still be taken.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Closes the connections that nobody took.
+    pub(crate) fn clear(&self) {
+        fence(Ordering::SeqCst);
+        while self.queue.pop().is_some() {}
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 }
 
@@ -135,16 +166,17 @@ pub(crate) async fn accept_for<B: Backend>(
     let mut next = 0;
     let mut stop = std::pin::pin!(stopping());
     loop {
-        match race(listener.accept(), stop.as_mut()).await {
-            Either::Right(()) => return,
-            Either::Left(Ok(connection)) => {
+        // The stop is asked first: under a flood of connections accepting is always ready.
+        match race(stop.as_mut(), listener.accept()).await {
+            Either::Left(()) => return,
+            Either::Right(Ok(connection)) => {
                 core.counters().accepted.add(1);
                 hand_over(connection, &targets, &mut next).await;
                 if core.counters().accepted.get().is_multiple_of(BATCH) {
                     yield_now().await;
                 }
             }
-            Either::Left(Err(_)) => {
+            Either::Right(Err(_)) => {
                 core.counters().accept_errors.add(1);
                 if race(sleep(BACK_OFF), stop.as_mut()).await == Either::Right(()) {
                     return;
@@ -154,7 +186,8 @@ pub(crate) async fn accept_for<B: Backend>(
     }
 }
 
-/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted.
+/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted; once none ever will,
+/// the connection is closed.
 async fn hand_over<S>(
     mut connection: (S, SocketAddr),
     targets: &[Arc<Inbox<S>>],
@@ -169,6 +202,9 @@ async fn hand_over<S>(
                 Ok(()) => return,
                 Err(back) => connection = back,
             }
+        }
+        if targets.iter().all(|target| target.is_closed()) {
+            return;
         }
         sleep(FULL).await;
     }

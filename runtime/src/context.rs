@@ -36,6 +36,11 @@ pub(crate) fn if_current<R>(id: u64, f: impl FnOnce(&Core) -> R) -> Option<R> {
     with(|core| core.filter(|core| core.id() == id).map(|core| f(core)))
 }
 
+/// Notes a panic on the shard that runs on this thread now, if there is one.
+pub(crate) fn note_panic(message: &str) {
+    with(|core| core.inspect(|core| core.note_panic(message)).is_some());
+}
+
 /// A thread that is going away has no current shard any more, and says so instead of panicking in a destructor.
 fn with<R>(f: impl FnOnce(Option<&Rc<Core>>) -> R) -> R {
     let mut f = Some(f);

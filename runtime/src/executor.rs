@@ -446,10 +446,11 @@ impl<T: 'static, P: Parker> Turn<T, P> {
         let Some(main) = &mut self.main else {
             return true;
         };
-        let main_result = match Pin::new(main).poll(cx) {
-            Poll::Ready(result) => result,
-            Poll::Pending if self.core.remote.phase() == Phase::Forced => {
-                Err(crate::task::TaskError::Cancelled)
+        let (main_result, main_lives) = match Pin::new(main).poll(cx) {
+            Poll::Ready(result) => (result, 0),
+            // As this turn began: so those that watch the phase have had a chance to end by themselves.
+            Poll::Pending if self.core.phase_seen.get() == Phase::Forced => {
+                (Err(crate::task::TaskError::Cancelled), 1)
             }
             Poll::Pending => return false,
         };
@@ -457,7 +458,7 @@ impl<T: 'static, P: Parker> Turn<T, P> {
         self.ending = Some(Ending {
             outcome: Some(Ended {
                 main: main_result,
-                tasks_cut_off: self.core.live_tasks(),
+                tasks_cut_off: self.core.live_tasks() - main_lives,
                 tasks_left: 0,
                 operations_left: 0,
             }),

@@ -15,7 +15,7 @@ use crate::{
     shard::{Door, Facts, Shard, World},
     shutdown::{Stopper, stopping},
     task::{Task, TaskError},
-    time::{now, sleep, sleep_until},
+    time::{now, sleep},
     wake::Remote,
 };
 use shardloop_platform::{
@@ -32,7 +32,7 @@ use std::{
     sync::{Arc, mpsc},
     task::Poll,
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// What is to be started.
@@ -351,7 +351,7 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
     // The barrier: no shard's service has run before this.
     starting.go(&world);
     Ok(Running {
-        threads: starting.threads,
+        threads: std::mem::take(&mut starting.threads),
         addresses,
         seats,
         stopper: Stopper::new(remotes),
@@ -420,6 +420,17 @@ struct Starting<B: Backend, T> {
     arrivals: (mpsc::Sender<Arrived>, mpsc::Receiver<Arrived>),
 }
 
+/// Shards that were started in vain go away again, their channel closed, and with them what they have opened.
+impl<B: Backend, T> Drop for Starting<B, T> {
+    fn drop(&mut self) {
+        self.go.clear();
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed, and why nothing runs is known already.
+            let _ = thread.join();
+        }
+    }
+}
+
 impl<B: Backend, T> Default for Starting<B, T> {
     fn default() -> Self {
         Self {
@@ -447,7 +458,7 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
         Ok(())
     }
 
-    /// Waits until every shard has its engine. If one has not, those that have go away again: their channel is closed.
+    /// Waits until every shard has its engine, or one has not.
     fn wait_for_all(&self) -> Result<(Vec<Arc<Remote>>, Vec<Seat>), LaunchError> {
         let mut arrived: Vec<_> = self.arrivals.1.iter().take(self.threads.len()).collect();
         arrived.sort_by_key(|arrived| arrived.index);
@@ -557,6 +568,7 @@ async fn serve<B: Backend, T>(
     service: impl AsyncFn(Shard<B>) -> T,
     drain: Duration,
 ) -> Served<T> {
+    let closing = Closing(shard.clone());
     let acceptors = start_acceptors(&shard, listeners);
     let mut stopped_at = None;
     let deadline = async {
@@ -571,10 +583,23 @@ async fn serve<B: Backend, T>(
     for acceptor in acceptors {
         acceptor.cancel().await;
     }
-    let until = stopped_at.unwrap_or_else(now) + drain;
+    closing.0.inboxes().for_each(Inbox::close);
+    let drained = stopped_at.map_or(Duration::ZERO, |at| now().saturating_duration_since(at));
     Served {
         result,
-        tasks_cut_off: wait_for_tasks(until).await,
+        tasks_cut_off: wait_for_tasks(drain.saturating_sub(drained)).await,
+    }
+}
+
+/// Lets no connection wait for a shard that has ended, however it ended: others serve what comes.
+struct Closing<B: Backend>(Shard<B>);
+
+impl<B: Backend> Drop for Closing<B> {
+    fn drop(&mut self) {
+        self.0.inboxes().for_each(|inbox| {
+            inbox.close();
+            inbox.clear();
+        });
     }
 }
 
@@ -596,8 +621,8 @@ fn start_acceptors<B: Backend>(
     acceptors
 }
 
-/// Waits until only the calling task is left. Returns how many others there are when `until` comes first.
-async fn wait_for_tasks(until: Instant) -> usize {
+/// Waits until only the calling task is left. Returns how many others there are when `limit` is over first.
+async fn wait_for_tasks(limit: Duration) -> usize {
     let core = context::current();
     let others_gone = poll_fn(|cx| {
         core.wake_at_task_end(cx.waker());
@@ -607,7 +632,7 @@ async fn wait_for_tasks(until: Instant) -> usize {
             Poll::Pending
         }
     });
-    match race(others_gone, sleep_until(until)).await {
+    match race(others_gone, sleep(limit)).await {
         Either::Left(()) => 0,
         Either::Right(()) => core.live_tasks() - 1,
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// How an engine is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Submission entries of a ring, 256 to 32,768; for a readiness engine the events taken at once.
+    /// Submission entries of a ring, 256 to 32,768; for a readiness engine the events taken at once,
+    /// and the nearer bound if it is outside.
     pub ring_entries: u32,
 }
 

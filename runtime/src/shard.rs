@@ -107,6 +107,15 @@ impl<B: Backend> Shard<B> {
         crate::context::current().metrics()
     }
 
+    /// Where this shard's connections are left for it.
+    pub(crate) fn inboxes(&self) -> impl Iterator<Item = &Inbox<B::Socket>> {
+        self.0
+            .world
+            .doors
+            .iter()
+            .map(|door| &*door.inboxes[self.index()])
+    }
+
     pub(crate) fn world(&self) -> &Arc<World<B>> {
         &self.0.world
     }

@@ -13,6 +13,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
+    sync::{Mutex, PoisonError},
     task::{Context, Poll},
 };
 
@@ -31,10 +32,10 @@ where
 /// A running task. Await it for its result; drop it to let it run on by itself.
 #[derive(Debug)]
 #[must_use = "a dropped task runs on by itself; call detach() to say that this is meant"]
-pub struct Task<T>(Option<async_task::FallibleTask<Result<T, Panic>>>);
+pub struct Task<T>(Option<async_task::FallibleTask<Outcome<T>>>);
 
 impl<T> Task<T> {
-    pub(crate) fn new(task: async_task::Task<Result<T, Panic>>) -> Self {
+    pub(crate) fn new(task: async_task::Task<Outcome<T>>) -> Self {
         Self(Some(task.fallible()))
     }
 
@@ -43,7 +44,7 @@ impl<T> Task<T> {
 
     /// Ends it: its future is dropped, if it has not finished by then. Returns when that is done, with the result it may have had.
     pub async fn cancel(mut self) -> Option<Result<T, Panic>> {
-        self.0.take()?.cancel().await
+        self.0.take()?.cancel().await?.take()
     }
 
     /// Whether it has ended, by itself or otherwise.
@@ -62,11 +63,13 @@ impl<T> Future for Task<T> {
         let Some(task) = &mut self.0 else {
             return Poll::Ready(Err(TaskError::Cancelled));
         };
-        Pin::new(task).poll(cx).map(|ended| match ended {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(panic)) => Err(TaskError::Panic(panic)),
-            None => Err(TaskError::Cancelled),
-        })
+        Pin::new(task)
+            .poll(cx)
+            .map(|ended| match ended.and_then(Outcome::take) {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(panic)) => Err(TaskError::Panic(panic)),
+                None => Err(TaskError::Cancelled),
+            })
     }
 }
 
@@ -99,29 +102,39 @@ impl fmt::Display for TaskError {
 impl Error for TaskError {}
 
 /// A caught panic.
-pub struct Panic(Box<dyn Any + Send>);
+pub struct Panic {
+    message: String,
+    /// Behind a lock that nobody takes: it only makes this `Sync`, so that `?` turns it into any error type.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
 
 impl Panic {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self(payload)
+        let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+            (*text).to_owned()
+        } else if let Some(text) = payload.downcast_ref::<String>() {
+            text.clone()
+        } else {
+            "a panic whose payload is not text".to_owned()
+        };
+        Self {
+            message,
+            payload: Mutex::new(payload),
+        }
     }
 
     /// The message, if it was text.
     #[must_use]
     pub fn message(&self) -> &str {
-        if let Some(text) = self.0.downcast_ref::<&'static str>() {
-            text
-        } else if let Some(text) = self.0.downcast_ref::<String>() {
-            text
-        } else {
-            "a panic whose payload is not text"
-        }
+        &self.message
     }
 
     /// What was thrown, for `std::panic::resume_unwind`.
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.0
+        self.payload
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,34 +155,69 @@ impl Error for Panic {}
 pin_project! {
     /// A task's future with what the shard needs around it: panics are caught, and its end is noted.
     pub(crate) struct Tracked<F> {
+        // Always there, until it is dropped in place.
         #[pin]
-        future: F,
+        future: Option<F>,
         live: Live,
+    }
+
+    impl<F> PinnedDrop for Tracked<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // Here and not by the compiler: async-task aborts the process when the destructor of a future panics.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
+                this.live.core.note_panic(Panic::new(payload).message());
+            }
+        }
     }
 }
 
 impl<F> Tracked<F> {
     pub(crate) fn new(future: F, core: Rc<Core>, key: usize) -> Self {
         Self {
-            future,
+            future: Some(future),
             live: Live { core, key },
         }
     }
 }
 
 impl<F: Future> Future for Tracked<F> {
-    type Output = Result<F::Output, Panic>;
+    type Output = Outcome<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        let future = this
+            .future
+            .as_pin_mut()
+            .expect("only the destructor takes the future out");
         // A future that panicked is never polled again, so nobody sees what it left half done.
-        match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
-            Ok(poll) => poll.map(Ok),
+        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            Ok(poll) => poll.map(|value| Outcome(Some(Ok(value)))),
             Err(payload) => {
                 let panic = Panic::new(payload);
                 this.live.core.note_panic(panic.message());
-                Poll::Ready(Err(panic))
+                Poll::Ready(Outcome(Some(Err(panic))))
             }
+        }
+    }
+}
+
+/// What became of a task, until somebody takes it. If nobody does, a panic of its destructor is one more panic on the shard, where
+/// async-task would abort the process.
+#[derive(Debug)]
+pub(crate) struct Outcome<T>(Option<Result<T, Panic>>);
+
+impl<T> Outcome<T> {
+    fn take(mut self) -> Option<Result<T, Panic>> {
+        self.0.take()
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        let untaken = self.0.take();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(untaken))) {
+            context::note_panic(Panic::new(payload).message());
         }
     }
 }

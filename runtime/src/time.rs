@@ -32,6 +32,7 @@ pub fn sleep(duration: Duration) -> Sleep {
         core,
         deadline,
         key: None,
+        polled: false,
     }
 }
 
@@ -41,6 +42,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
         core: context::current(),
         deadline: Some(deadline),
         key: None,
+        polled: false,
     }
 }
 
@@ -50,6 +52,8 @@ pub struct Sleep {
     core: Rc<Core>,
     deadline: Option<Instant>,
     key: Option<TimerKey>,
+    /// A deadline that has passed already is over at the second poll, so that a loop of such sleeps lets others run.
+    polled: bool,
 }
 
 impl Sleep {
@@ -74,9 +78,14 @@ impl Future for Sleep {
         let Some(deadline) = self.deadline else {
             return Poll::Pending;
         };
+        let polled = std::mem::replace(&mut self.polled, true);
         if self.core.now() >= deadline {
             self.forget();
-            return Poll::Ready(());
+            if polled {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         let mut timers = self.core.timers().borrow_mut();
         let key = match self.key {

@@ -114,7 +114,7 @@ impl Backend for MonoioLegacy {
         F::Output: 'static,
     {
         let runtime = monoio::RuntimeBuilder::<monoio::LegacyDriver>::new()
-            .with_entries(options.ring_entries)
+            .with_entries(options.ring_entries.clamp(256, 32_768))
             .enable_timer()
             .build()?;
         run_on(runtime, false, main)

@@ -1,0 +1,235 @@
+//! Engines under test: the macro that instantiates a behaviour for each, skips, and the usual ways to start shards.
+
+use crate::watchdog;
+use shardloop::{
+    Accept, Backend, Endpoint, EngineOptions, Plan, RecvHalf, Report, Running, SendHalf, Shard,
+    launch,
+};
+use std::{
+    io::{BufRead, BufReader, Lines, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::{ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// Makes one test per engine of each named `fn name<B: Backend>()` of the module it stands in: `monoio_uring::name` and so on.
+macro_rules! on_every_engine {
+    ($($name:ident),+ $(,)?) => {
+        crate::engine::on_every_engine!(@ monoio_uring MonoioUring: $($name)+);
+        crate::engine::on_every_engine!(@ monoio_legacy MonoioLegacy: $($name)+);
+    };
+    (@ $module:ident $engine:ident: $($name:ident)+) => {
+        mod $module {
+            $(
+                #[test]
+                fn $name() {
+                    let test = concat!(module_path!(), "::", stringify!($name));
+                    crate::engine::test::<shardloop::$engine>(test, super::$name::<shardloop::$engine>);
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_every_engine;
+
+/// Says that an engine cannot have a behaviour, and counts it.
+pub(crate) fn skip(engine: &str, reason: &str) {
+    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    eprintln!("skip({engine}, {reason:?}), number {count} of this process");
+}
+
+/// Runs a behaviour on an engine, watched; skips it where the engine is not available.
+pub(crate) fn test<B: Backend>(name: &'static str, behaviour: fn()) {
+    match B::probe(&EngineOptions::default()) {
+        Ok(_) => watchdog::watch(name, behaviour),
+        Err(unavailable) => skip(B::NAME, &unavailable.reason),
+    }
+}
+
+/// Runs the calling test in a process of its own, so that what it counts (descriptors, memory) is not somebody else's. The process
+/// may have `descriptors` descriptors, if that is given.
+pub(crate) fn alone(descriptors: Option<u32>, behaviour: impl FnOnce()) {
+    let Some(mut command) = again(descriptors) else {
+        return behaviour();
+    };
+    let output = command
+        .output()
+        .expect("the test binary can be started again");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        text.contains("1 passed"),
+        "in a process of its own, {}:\n{text}",
+        output.status
+    );
+    eprintln!("{text}");
+}
+
+/// Starts the calling test again, in a process that may have `descriptors` descriptors, and there runs `body`, after which it returns
+/// `None`. Here it returns that process.
+pub(crate) fn child(descriptors: u32, body: impl FnOnce()) -> Option<Child> {
+    let Some(mut command) = again(Some(descriptors)) else {
+        body();
+        return None;
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command
+        .spawn()
+        .expect("the test binary can be started again");
+    let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+    Some(Child { process, lines })
+}
+
+/// A process started by [`child`].
+pub(crate) struct Child {
+    process: std::process::Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    /// Writes a line to its standard input.
+    pub(crate) fn ask(&mut self) {
+        let input = self
+            .process
+            .stdin
+            .as_mut()
+            .expect("piped, and closed only at the end");
+        input.write_all(b"\n").expect("it reads");
+    }
+
+    /// What follows `word` on the next line that has it.
+    pub(crate) fn expect(&mut self, word: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.expect("text");
+            if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
+                return rest.to_owned();
+            }
+        }
+        panic!("the process ended without a word of {word}");
+    }
+
+    /// Closes its standard input, waits for its end, and fails if that was no good one.
+    pub(crate) fn end(mut self) {
+        drop(self.process.stdin.take());
+        let rest: Vec<_> = self.lines.by_ref().map_while(Result::ok).collect();
+        let status = self.process.wait().expect("it ends");
+        assert!(status.success(), "{status}\n{}", rest.join("\n"));
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Errors when it has ended already, as it should have.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The command that runs the calling test alone; `None` if this is such a process.
+fn again(descriptors: Option<u32>) -> Option<Command> {
+    const INSIDE: &str = "SHARDLOOP_TEST_ALONE";
+    let name = watchdog::current_test();
+    // The first part of a module's path is the crate, which test names leave out.
+    let name = name.split_once("::").expect("a test is in a module").1;
+    if std::env::var(INSIDE).as_deref() == Ok(name) {
+        return None;
+    }
+    let binary = std::env::current_exe().expect("a test knows its own file");
+    let mut command = match descriptors {
+        None => Command::new(binary),
+        Some(limit) => {
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", "ulimit -n $0 && exec \"$@\""])
+                .arg(limit.to_string())
+                .arg(binary);
+            shell
+        }
+    };
+    command
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, name);
+    Some(command)
+}
+
+pub(crate) fn v4() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+pub(crate) fn v6() -> SocketAddr {
+    (Ipv6Addr::LOCALHOST, 0).into()
+}
+
+/// `shards` shards that share one endpoint on 127.0.0.1.
+pub(crate) fn plan(shards: usize, accept: Accept) -> Plan {
+    Plan::new(shards).endpoint(Endpoint::tcp(v4(), accept))
+}
+
+/// Runs `body` on one shard without endpoints and returns what it returns. The shard must end without leaving anything.
+pub(crate) fn on_shard<B: Backend, T: Send + 'static>(
+    body: impl AsyncFn(Shard<B>) -> T + Clone + Send + 'static,
+) -> T {
+    let report = launch::<B, T>(Plan::new(1), body)
+        .expect("one shard starts")
+        .wait();
+    assert_clean(&report);
+    report
+        .shards
+        .into_iter()
+        .next()
+        .expect("one shard")
+        .result
+        .expect("the body neither panics nor is cut off")
+}
+
+/// Drains and waits; nothing may be left.
+pub(crate) fn finish<T>(running: Running<T>) -> Report<T> {
+    running.stopper().drain();
+    let report = running.wait();
+    assert_clean(&report);
+    report
+}
+
+/// Ends at once and waits; nothing may be left.
+pub(crate) fn cut_off<T>(running: Running<T>) -> Report<T> {
+    running.stopper().force();
+    let report = running.wait();
+    assert_clean(&report);
+    report
+}
+
+pub(crate) fn assert_clean<T>(report: &Report<T>) {
+    for shard in &report.shards {
+        let left = (shard.tasks_left, shard.operations_left);
+        assert_eq!(
+            left,
+            (0, 0),
+            "tasks and operations left on shard {}",
+            shard.index
+        );
+    }
+}
+
+/// Serves every connection of the first endpoint with an echo, until the shard is asked to end.
+pub(crate) async fn echo<B: Backend>(shard: Shard<B>) {
+    let mut incoming = shard.incoming(0);
+    while let Some((stream, _peer)) = incoming.next().await {
+        shard.spawn(echo_stream(stream)).detach();
+    }
+}
+
+/// Echoes until the peer closes its side; returns how many bytes that were.
+pub(crate) async fn echo_stream(mut stream: impl RecvHalf + SendHalf) -> u64 {
+    let mut bytes = 0;
+    while let Ok(lease) = stream.recv().await {
+        bytes += lease.len() as u64;
+        if lease.is_empty() || stream.send_all(lease).await.0.is_err() {
+            break;
+        }
+    }
+    bytes
+}

@@ -1,0 +1,392 @@
+//! Draining, forcing, and plans that do not start.
+
+use crate::{
+    client::{self, Seeded},
+    engine::{self, assert_clean, cut_off, echo, finish, on_every_engine, plan},
+    watchdog::until,
+};
+use shardloop::{
+    Accept, Backend, Endpoint, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf, Service, Shard,
+    TaskError, launch, start, stopping, time,
+};
+use shardloop_platform::socket;
+use std::{
+    future::pending,
+    io::Read,
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+on_every_engine!(
+    drain_under_load_keeps_every_reply_whole,
+    stopping_wakes_everybody,
+    incoming_ends,
+    a_service_that_ignores_the_stop_is_cut_off,
+    tasks_that_ignore_the_stop_are_cut_off_and_counted,
+    force_ends_at_once,
+    force_of_an_idle_server_cuts_off_nothing,
+    a_flood_of_connections_does_not_delay_the_end,
+    dropping_the_handle_ends_the_shards,
+    stopping_before_the_service_looks_is_seen,
+    bad_numbers_of_shards_are_refused,
+    an_endpoint_that_cannot_be_bound_leaves_nothing_running,
+    an_engine_that_cannot_be_built_leaves_nothing_running,
+    a_service_runs_on_the_engine_that_was_named,
+    more_shards_than_cpus_run,
+    engine_options_out_of_bounds_are_harmless,
+    a_service_may_drain_for_ever,
+);
+
+/// Echoes until the peer or the shard is done.
+async fn polite_echo<B: Backend>(shard: Shard<B>) {
+    let mut incoming = shard.incoming(0);
+    while let Some((mut stream, _)) = incoming.next().await {
+        let connection = async move {
+            loop {
+                match shardloop::race(stream.recv(), stopping()).await {
+                    shardloop::Either::Left(Ok(lease)) if !lease.is_empty() => {
+                        if stream.send_all(lease).await.0.is_err() {
+                            return;
+                        }
+                    }
+                    _ => return,
+                }
+            }
+        };
+        shard.spawn(connection).detach();
+    }
+}
+
+fn drain_under_load_keeps_every_reply_whole<B: Backend>() {
+    let running = launch::<B, _>(plan(2, Accept::Handoff), polite_echo).expect("starts");
+    let address = running.addresses()[0];
+    let replies = Arc::new(AtomicU64::new(0));
+    let load = |number| {
+        let replies = replies.clone();
+        thread::spawn(move || {
+            let mut seeded = Seeded::new(number);
+            // A server that goes away is no error here; a changed reply is.
+            while let Ok(stream) = TcpStream::connect(address) {
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(60)))
+                    .expect("a socket takes a timeout");
+                for _ in 0..100 {
+                    let size = 1 + usize::try_from(seeded.below(2_000)).expect("small");
+                    if client::ping(&stream, &seeded.bytes(size)).is_err() {
+                        break;
+                    }
+                    replies.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        })
+    };
+    let clients: Vec<_> = (0..8).map(load).collect();
+    until("the load is on", || replies.load(Ordering::Relaxed) > 1_000);
+    let report = finish(running);
+    assert_eq!(report.tasks_cut_off(), 0);
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("no reply was changed"));
+    assert!(report.shards.iter().all(|shard| shard.result.is_ok()));
+}
+
+fn stopping_wakes_everybody<B: Backend>() {
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let counter = waiting.clone();
+    let running = launch::<B, _>(Plan::new(2), async move |shard: Shard<B>| {
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let counter = counter.clone();
+                shard.spawn(async move {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    stopping().await;
+                    // And it stays true.
+                    stopping().await;
+                })
+            })
+            .collect();
+        shard.stopping().await;
+        for task in tasks {
+            task.await.expect("woken, not cut off");
+        }
+    })
+    .expect("starts");
+    until("all wait", || waiting.load(Ordering::Relaxed) == 40);
+    let report = finish(running);
+    assert!(
+        report
+            .shards
+            .iter()
+            .all(|shard| shard.result.is_ok() && shard.tasks_cut_off == 0)
+    );
+}
+
+fn incoming_ends<B: Backend>() {
+    let running = launch::<B, _>(plan(2, Accept::Handoff), async |shard: Shard<B>| {
+        let mut incoming = shard.incoming(0);
+        let mut count = 0;
+        while incoming.next().await.is_some() {
+            count += 1;
+        }
+        assert!(incoming.next().await.is_none(), "an end is for good");
+        count
+    })
+    .expect("starts");
+    let address = running.addresses()[0];
+    let streams: Vec<_> = (0..10).map(|_| client::connect(address)).collect();
+    // Dropped by the service: so they were taken.
+    for mut stream in &streams {
+        let _ = stream.read(&mut [0]);
+    }
+    let report = finish(running);
+    let counts: Vec<_> = report
+        .shards
+        .iter()
+        .map(|shard| *shard.result.as_ref().expect("it ended"))
+        .collect();
+    assert_eq!(counts, [5, 5]);
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "nobody listens any more"
+    );
+}
+
+fn a_service_that_ignores_the_stop_is_cut_off<B: Backend>() {
+    let mut plan = Plan::new(2);
+    plan.drain = Duration::from_millis(50);
+    let running = launch::<B, ()>(plan, async |shard: Shard<B>| {
+        if shard.index() == 0 {
+            pending::<()>().await;
+        } else {
+            loop {
+                time::yield_now().await;
+            }
+        }
+    })
+    .expect("starts");
+    let report = finish(running);
+    for shard in &report.shards {
+        assert!(
+            matches!(shard.result, Err(TaskError::Cancelled)),
+            "{:?}",
+            shard.result
+        );
+    }
+}
+
+fn tasks_that_ignore_the_stop_are_cut_off_and_counted<B: Backend>() {
+    let mut plan = plan(1, Accept::Handoff);
+    plan.drain = Duration::from_millis(50);
+    let running = launch::<B, _>(plan, echo).expect("starts");
+    let streams: Vec<_> = (0..5)
+        .map(|_| client::connect(running.addresses()[0]))
+        .collect();
+    for stream in &streams {
+        client::ping(stream, b"hello").expect("served");
+    }
+    let report = finish(running);
+    assert!(
+        report.shards[0].result.is_ok(),
+        "the service itself had ended"
+    );
+    assert_eq!(report.tasks_cut_off(), 5);
+    for mut stream in &streams {
+        assert_eq!(stream.read(&mut [0]).expect("closed, not reset"), 0);
+    }
+}
+
+fn force_ends_at_once<B: Backend>() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counter = begun.clone();
+    let mut plan = Plan::new(2);
+    // Would hang the test.
+    plan.drain = Duration::MAX;
+    let running = launch::<B, ()>(plan, async move |shard: Shard<B>| {
+        for _ in 0..3 {
+            shard.spawn(pending::<()>()).detach();
+        }
+        counter.fetch_add(1, Ordering::Relaxed);
+        pending::<()>().await;
+    })
+    .expect("starts");
+    until("both run", || begun.load(Ordering::Relaxed) == 2);
+    running.stopper().drain();
+    let report = cut_off(running);
+    for shard in &report.shards {
+        assert!(matches!(shard.result, Err(TaskError::Cancelled)));
+        assert_eq!(shard.tasks_cut_off, 3);
+    }
+}
+
+fn force_of_an_idle_server_cuts_off_nothing<B: Backend>() {
+    let running = launch::<B, _>(plan(2, Accept::Handoff), echo).expect("starts");
+    let stream = client::connect(running.addresses()[0]);
+    client::ping(&stream, b"hello").expect("served");
+    assert!(client::finish(&stream).is_empty());
+    let report = cut_off(running);
+    assert_eq!(
+        report.tasks_cut_off(),
+        0,
+        "nothing but the runtime's own tasks was there"
+    );
+}
+
+/// Clients that only connect, as fast as they can: the backlog is never empty.
+fn a_flood_of_connections_does_not_delay_the_end<B: Backend>() {
+    let mut plan = plan(1, Accept::Handoff);
+    plan.drain = Duration::MAX;
+    let running = launch::<B, _>(plan, polite_echo).expect("starts");
+    let address = running.addresses()[0];
+    let flood = |_| thread::spawn(move || while TcpStream::connect(address).is_ok() {});
+    let clients: Vec<_> = (0..4).map(flood).collect();
+    let first = client::connect(address);
+    client::ping(&first, b"hello").expect("served");
+    let report = finish(running);
+    report.shards[0]
+        .result
+        .as_ref()
+        .expect("the service ended by itself");
+    clients
+        .into_iter()
+        .for_each(|client| client.join().expect("no panic"));
+}
+
+fn dropping_the_handle_ends_the_shards<B: Backend>() {
+    let running =
+        launch::<B, ()>(plan(2, Accept::Handoff), async |_| pending().await).expect("starts");
+    let address = running.addresses()[0];
+    drop(running);
+    until("the port is free again", || {
+        TcpListener::bind(address).is_ok()
+    });
+}
+
+fn stopping_before_the_service_looks_is_seen<B: Backend>() {
+    for _ in 0..20 {
+        let running = launch::<B, _>(Plan::new(1), async |_| stopping().await).expect("starts");
+        finish(running);
+    }
+}
+
+fn bad_numbers_of_shards_are_refused<B: Backend>() {
+    for shards in [0, Plan::MAX_SHARDS + 1] {
+        match launch::<B, _>(Plan::new(shards), async |_| ()) {
+            Err(LaunchError::Shards(refused)) => assert_eq!(refused, shards),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn an_endpoint_that_cannot_be_bound_leaves_nothing_running<B: Backend>() {
+    let taken = TcpListener::bind(engine::v4()).expect("a free port");
+    let free = TcpListener::bind(engine::v4()).expect("a free port");
+    let free_address = free.local_addr().expect("bound");
+    drop(free);
+    let started = Arc::new(AtomicUsize::new(0));
+    let counter = started.clone();
+    let plan = Plan::new(2)
+        .endpoint(Endpoint::tcp(free_address, Accept::Handoff))
+        .endpoint(Endpoint::tcp(
+            taken.local_addr().expect("bound"),
+            Accept::Handoff,
+        ));
+    let result = launch::<B, _>(plan, async move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(matches!(result, Err(LaunchError::Bind(_))), "{result:?}");
+    drop(TcpListener::bind(free_address).expect("the first endpoint was let go"));
+    assert_eq!(started.load(Ordering::Relaxed), 0);
+}
+
+/// In a process of its own with too few descriptors for so many engines.
+fn an_engine_that_cannot_be_built_leaves_nothing_running<B: Backend>() {
+    engine::alone(Some(64), || {
+        let free = TcpListener::bind(engine::v4()).expect("a free port");
+        let address = free.local_addr().expect("bound");
+        drop(free);
+        let before = socket::open_descriptors().expect("countable");
+        let plan = Plan::new(100).endpoint(Endpoint::tcp(address, Accept::Handoff));
+        let result = launch::<B, ()>(plan, async |_| {
+            unreachable!("no service runs before every shard has its engine")
+        });
+        match result {
+            Err(LaunchError::Engine { engine, shard, .. }) => {
+                assert!(engine == B::NAME && shard < 100)
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(TcpListener::bind(address).expect("the endpoint was let go"));
+        assert_eq!(socket::open_descriptors().expect("countable"), before);
+    });
+}
+
+#[derive(Clone)]
+struct NameOfEngine;
+
+impl Service for NameOfEngine {
+    async fn run<B: Backend>(self, _shard: Shard<B>) -> Result<(), Error> {
+        Err(B::NAME.into())
+    }
+}
+
+fn a_service_runs_on_the_engine_that_was_named<B: Backend>() {
+    let kind: Kind = B::NAME.parse().expect("an engine's name is known");
+    let running = start(kind, Plan::new(1), NameOfEngine).expect("starts");
+    assert_eq!(running.engine(), B::NAME);
+    let report = running.wait();
+    assert_clean(&report);
+    let error = report.shards[0]
+        .result
+        .as_ref()
+        .expect("no panic")
+        .as_ref()
+        .expect_err("it fails");
+    assert_eq!(error.to_string(), B::NAME);
+}
+
+fn more_shards_than_cpus_run<B: Backend>() {
+    let shards = 1 + thread::available_parallelism().map_or(1, |cpus| cpus.get().min(15));
+    let running =
+        launch::<B, _>(Plan::new(shards), async |shard: Shard<B>| shard.index()).expect("starts");
+    assert_eq!(running.seats().len(), shards);
+    let report = running.wait();
+    assert_clean(&report);
+    for (index, shard) in report.shards.iter().enumerate() {
+        assert_eq!(*shard.result.as_ref().expect("no panic"), index);
+    }
+}
+
+/// Whatever the number of entries, a plan runs or says why not.
+fn engine_options_out_of_bounds_are_harmless<B: Backend>() {
+    for entries in [0, 1, 1 << 20, u32::MAX] {
+        let mut plan = plan(1, Accept::Handoff);
+        plan.engine.ring_entries = entries;
+        let probed = B::probe(&plan.engine);
+        match launch::<B, _>(plan, echo) {
+            Ok(running) => {
+                assert!(probed.is_ok(), "{entries} entries: {probed:?}");
+                client::ping(&client::connect(running.addresses()[0]), b"hello").expect("served");
+                finish(running);
+            }
+            Err(LaunchError::Unavailable(reason)) => assert_eq!(probed, Err(reason)),
+            Err(error) => panic!("{entries} entries passed the probe, but: {error}"),
+        }
+    }
+}
+
+fn a_service_may_drain_for_ever<B: Backend>() {
+    let mut plan = Plan::new(1);
+    plan.drain = Duration::MAX;
+    let running = launch::<B, _>(plan, async |shard: Shard<B>| {
+        shard.spawn(stopping()).detach();
+        5
+    })
+    .expect("starts");
+    let report = finish(running);
+    assert_eq!(*report.shards[0].result.as_ref().expect("no panic"), 5);
+}

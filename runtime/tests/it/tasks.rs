@@ -1,0 +1,490 @@
+//! Tasks: panics, cancelling, wakes from elsewhere, and who drops what on which thread.
+
+use crate::{
+    engine::{assert_clean, cut_off, finish, on_every_engine, on_shard},
+    watchdog::until,
+};
+use shardloop::{Backend, Plan, Shard, TaskError, launch, spawn, stopping, time};
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, pending, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+on_every_engine!(
+    a_panic_is_the_result_of_its_task_and_the_shard_lives_on,
+    a_panic_in_the_destructor_of_a_future_ends_nothing_else,
+    a_panic_in_the_destructor_of_a_result_ends_nothing_else,
+    a_panic_of_the_service_is_reported,
+    cancel_drops_the_future_on_its_shard,
+    a_task_is_cancelled_from_another_thread,
+    a_dropped_task_runs_on,
+    what_lives_at_the_end_is_dropped_on_its_own_thread,
+    a_destructor_may_start_tasks_at_the_end,
+    a_wake_after_the_end_does_nothing,
+    wakers_are_cloned_and_dropped_elsewhere,
+    tasks_start_tasks,
+    ten_thousand_tasks,
+    a_sleep_moves_between_tasks,
+    what_needs_a_shard_says_so_elsewhere,
+    a_full_run_queue_does_not_keep_the_main_task_from_ending,
+);
+
+/// Notes the thread it is dropped on.
+struct Dropped(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0
+            .lock()
+            .expect("not poisoned")
+            .push(thread::current().id());
+    }
+}
+
+/// Panics when dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+fn a_panic_is_the_result_of_its_task_and_the_shard_lives_on<B: Backend>() {
+    let report = launch::<B, _>(Plan::new(1), async |shard: Shard<B>| {
+        let task = shard.spawn(async {
+            time::yield_now().await;
+            panic!("number {}", std::hint::black_box(7));
+        });
+        let Err(TaskError::Panic(panic)) = task.await else {
+            panic!("a panic was expected")
+        };
+        assert_eq!(panic.message(), "number 7");
+        // It is an error like others: `?` takes it into a boxed one.
+        let boxed = shardloop::Error::from(panic);
+        let panic = boxed
+            .downcast::<shardloop::Panic>()
+            .expect("what went in")
+            .into_payload();
+        assert_eq!(
+            panic.downcast_ref::<String>().expect("a formatted text"),
+            "number 7"
+        );
+        shard
+            .spawn(async { panic!("nobody waits for this one") })
+            .detach();
+        time::yield_now().await;
+        assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+        shard.metrics().panics
+    })
+    .expect("starts")
+    .wait();
+    assert_clean(&report);
+    assert_eq!(
+        *report.shards[0]
+            .result
+            .as_ref()
+            .expect("the service went on"),
+        2
+    );
+    assert_eq!(report.first_panic(), Some("number 7"));
+}
+
+fn a_panic_in_the_destructor_of_a_future_ends_nothing_else<B: Backend>() {
+    let mut plan = Plan::new(1);
+    plan.drain = Duration::ZERO;
+    let report = launch::<B, _>(plan, async |shard: Shard<B>| {
+        // After it has finished,
+        let bomb = Bomb;
+        let finished = shard.spawn(poll_fn(move |_| {
+            let _held = &bomb;
+            Poll::Ready(3)
+        }));
+        assert_eq!(finished.await.expect("it has a result all the same"), 3);
+        // when it is cancelled,
+        let cancelled = shard.spawn(async {
+            let _bomb = Bomb;
+            pending::<()>().await;
+        });
+        time::yield_now().await;
+        assert!(cancelled.cancel().await.is_none());
+        // and at the end of the shard.
+        shard
+            .spawn(async {
+                let _bomb = Bomb;
+                pending::<()>().await;
+            })
+            .detach();
+        time::yield_now().await;
+        shard.metrics().panics
+    })
+    .expect("starts")
+    .wait();
+    assert_clean(&report);
+    assert_eq!(
+        *report.shards[0]
+            .result
+            .as_ref()
+            .expect("the service went on"),
+        2
+    );
+    assert_eq!(report.shards[0].metrics.panics, 3);
+    assert_eq!(report.first_panic(), Some("dropped"));
+}
+
+fn a_panic_in_the_destructor_of_a_result_ends_nothing_else<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        shard.spawn(async { Bomb }).detach();
+        time::yield_now().await;
+        assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+    });
+}
+
+fn a_panic_of_the_service_is_reported<B: Backend>() {
+    let report = launch::<B, _>(Plan::new(2), async |shard: Shard<B>| {
+        time::yield_now().await;
+        assert!(shard.index() != 1, "shard 1 gives up");
+        shard.index()
+    })
+    .expect("starts")
+    .wait();
+    assert_clean(&report);
+    assert_eq!(
+        *report.shards[0].result.as_ref().expect("shard 0 is well"),
+        0
+    );
+    let Err(TaskError::Panic(panic)) = &report.shards[1].result else {
+        panic!("a panic was expected")
+    };
+    assert!(panic.message().contains("shard 1 gives up"));
+    assert!(
+        report
+            .first_panic()
+            .expect("there was one")
+            .contains("shard 1 gives up")
+    );
+    assert_eq!(report.shards[1].metrics.panics, 1);
+}
+
+fn cancel_drops_the_future_on_its_shard<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let drops = Arc::new(Mutex::new(Vec::new()));
+        let guard = Dropped(drops.clone());
+        let task = shard.spawn(async move {
+            let _guard = guard;
+            pending::<()>().await;
+        });
+        time::yield_now().await;
+        assert!(!task.is_finished());
+        assert!(task.cancel().await.is_none(), "it had no result");
+        assert_eq!(
+            *drops.lock().expect("not poisoned"),
+            [thread::current().id()]
+        );
+        // One that has finished keeps its result, one that never ran is dropped all the same.
+        let task = shard.spawn(async { 9 });
+        time::yield_now().await;
+        assert!(task.is_finished());
+        assert_eq!(task.cancel().await.expect("a result").expect("no panic"), 9);
+        let guard = Dropped(drops.clone());
+        let task = shard.spawn(async move { drop(guard) });
+        assert!(task.cancel().await.is_none());
+        assert_eq!(drops.lock().expect("not poisoned").len(), 2);
+    });
+}
+
+fn a_task_is_cancelled_from_another_thread<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let drops = Arc::new(Mutex::new(Vec::new()));
+        let guard = Dropped(drops.clone());
+        let task = shard.spawn(async move {
+            let _guard = guard;
+            pending::<()>().await;
+        });
+        time::yield_now().await;
+        let elsewhere = thread::spawn(move || {
+            let mut cancel = std::pin::pin!(task.cancel());
+            let mut cx = Context::from_waker(Waker::noop());
+            until("the task is cancelled", || {
+                cancel.as_mut().poll(&mut cx).is_ready()
+            });
+        });
+        while !elsewhere.is_finished() {
+            time::yield_now().await;
+        }
+        elsewhere.join().expect("no panic");
+        assert_eq!(
+            *drops.lock().expect("not poisoned"),
+            [thread::current().id()]
+        );
+    });
+}
+
+fn a_dropped_task_runs_on<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let done = Rc::new(Cell::new(0));
+        for _ in 0..3 {
+            let done = done.clone();
+            drop(shard.spawn(async move {
+                time::yield_now().await;
+                done.set(done.get() + 1);
+            }));
+        }
+        while done.get() < 3 {
+            time::yield_now().await;
+        }
+    });
+}
+
+fn what_lives_at_the_end_is_dropped_on_its_own_thread<B: Backend>() {
+    let drops = Arc::new(Mutex::new(Vec::new()));
+    let threads = Arc::new(Mutex::new(Vec::new()));
+    let service = {
+        let (drops, threads) = (drops.clone(), threads.clone());
+        async move |shard: Shard<B>| {
+            threads
+                .lock()
+                .expect("not poisoned")
+                .push(thread::current().id());
+            for _ in 0..50 {
+                let guard = Dropped(drops.clone());
+                shard
+                    .spawn(async move {
+                        let _guard = guard;
+                        pending::<()>().await;
+                    })
+                    .detach();
+            }
+            time::yield_now().await;
+        }
+    };
+    let mut plan = Plan::new(2);
+    plan.drain = Duration::from_millis(20);
+    let report = launch::<B, _>(plan, service).expect("starts").wait();
+    assert_clean(&report);
+    assert_eq!(report.tasks_cut_off(), 100);
+    let drops = drops.lock().expect("not poisoned");
+    for thread in &*threads.lock().expect("not poisoned") {
+        assert_eq!(
+            drops.iter().filter(|dropped| *dropped == thread).count(),
+            50
+        );
+    }
+}
+
+fn a_destructor_may_start_tasks_at_the_end<B: Backend>() {
+    struct Starts(Arc<AtomicUsize>, u32);
+    impl Drop for Starts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            if self.1 > 0 {
+                let next = Starts(self.0.clone(), self.1 - 1);
+                spawn(async move {
+                    let _next = next;
+                    pending::<()>().await;
+                })
+                .detach();
+            }
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let counter = dropped.clone();
+    let running = launch::<B, _>(Plan::new(1), async move |shard: Shard<B>| {
+        let starts = Starts(counter.clone(), 5);
+        shard
+            .spawn(async move {
+                let _starts = starts;
+                pending::<()>().await;
+            })
+            .detach();
+        pending::<()>().await;
+    })
+    .expect("starts");
+    cut_off(running);
+    assert_eq!(dropped.load(Ordering::Relaxed), 6);
+}
+
+/// A future that leaves its waker outside.
+fn leave_waker(at: Arc<Mutex<Vec<Waker>>>) -> impl Future<Output = ()> {
+    poll_fn(move |cx| {
+        at.lock().expect("not poisoned").push(cx.waker().clone());
+        Poll::Pending
+    })
+}
+
+fn a_wake_after_the_end_does_nothing<B: Backend>() {
+    let wakers = Arc::new(Mutex::new(Vec::new()));
+    let left = wakers.clone();
+    let running = launch::<B, _>(Plan::new(1), async move |shard: Shard<B>| {
+        for _ in 0..10 {
+            shard.spawn(leave_waker(left.clone())).detach();
+        }
+        shard.spawn(async {}).await.expect("no panic");
+        leave_waker(left.clone()).await;
+    })
+    .expect("starts");
+    until("all have left their wakers", || {
+        wakers.lock().expect("not poisoned").len() == 11
+    });
+    let stopper = running.stopper();
+    cut_off(running);
+    let wakers = std::mem::take(&mut *wakers.lock().expect("not poisoned"));
+    let others: Vec<_> = wakers
+        .into_iter()
+        .map(|waker| {
+            thread::spawn(move || {
+                waker.wake_by_ref();
+                let again = waker.clone();
+                waker.wake();
+                again.wake_by_ref();
+            })
+        })
+        .collect();
+    others
+        .into_iter()
+        .for_each(|thread| thread.join().expect("no panic"));
+    stopper.drain();
+    stopper.force();
+}
+
+fn wakers_are_cloned_and_dropped_elsewhere<B: Backend>() {
+    const TASKS: usize = 8;
+    let (send, receive) = mpsc::channel::<Waker>();
+    let stop = Arc::new(AtomicBool::new(false));
+    let juggler = {
+        let stop = stop.clone();
+        thread::spawn(move || {
+            while let Ok(waker) = receive.recv() {
+                let clones: Vec<_> = (0..4).map(|_| waker.clone()).collect();
+                drop(waker);
+                clones.iter().for_each(Waker::wake_by_ref);
+                if !stop.load(Ordering::Relaxed) {
+                    clones.into_iter().next_back().expect("four").wake();
+                }
+            }
+        })
+    };
+    on_shard::<B, _>(async move |shard: Shard<B>| {
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let send = send.clone();
+                let mut polls = 0;
+                shard.spawn(poll_fn(move |cx| {
+                    polls += 1;
+                    if polls > 500 {
+                        return Poll::Ready(polls);
+                    }
+                    send.send(cx.waker().clone()).expect("the juggler lives");
+                    Poll::Pending
+                }))
+            })
+            .collect();
+        for task in tasks {
+            assert!(task.await.expect("no panic") > 500);
+        }
+    });
+    stop.store(true, Ordering::Relaxed);
+    juggler.join().expect("no panic");
+}
+
+fn tasks_start_tasks<B: Backend>() {
+    fn tree(depth: u32) -> Pin<Box<dyn Future<Output = u64>>> {
+        Box::pin(async move {
+            if depth == 0 {
+                return 1;
+            }
+            let (left, right) = (spawn(tree(depth - 1)), spawn(tree(depth - 1)));
+            left.await.expect("no panic") + right.await.expect("no panic")
+        })
+    }
+    let leaves = on_shard::<B, _>(async |_| tree(10).await);
+    assert_eq!(leaves, 1024);
+}
+
+fn ten_thousand_tasks<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let sum = Rc::new(RefCell::new(0_u64));
+        let tasks: Vec<_> = (0..10_000_u64)
+            .map(|number| {
+                let sum = sum.clone();
+                shard.spawn(async move {
+                    for _ in 0..number % 3 {
+                        time::yield_now().await;
+                    }
+                    *sum.borrow_mut() += number;
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        assert_eq!(*sum.borrow(), 10_000 * 9_999 / 2);
+        assert!(shard.metrics().spawned >= 10_000);
+    });
+}
+
+/// More tasks that always want to run than a turn polls, and the service beside them ends.
+fn a_full_run_queue_does_not_keep_the_main_task_from_ending<B: Backend>() {
+    let mut plan = Plan::new(1);
+    plan.drain = Duration::ZERO;
+    let running = launch::<B, _>(plan, async |shard: Shard<B>| {
+        for _ in 0..1_000 {
+            shard
+                .spawn(async {
+                    loop {
+                        time::yield_now().await;
+                    }
+                })
+                .detach();
+        }
+        stopping().await;
+    })
+    .expect("starts");
+    let report = finish(running);
+    assert_eq!(report.tasks_cut_off(), 1_000);
+}
+
+/// The task that polled last is the one that is woken.
+fn a_sleep_moves_between_tasks<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        for _ in 0..20 {
+            let mut sleep = Box::pin(time::sleep(Duration::from_millis(3))); // tidy: sleep is what is tried
+            let begun = shard.spawn(async move {
+                let first = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                (first.is_ready(), sleep)
+            });
+            let (over, sleep) = begun.await.expect("no panic");
+            if !over {
+                shard.spawn(sleep).await.expect("no panic");
+            }
+        }
+    });
+}
+
+fn what_needs_a_shard_says_so_elsewhere<B: Backend>() {
+    let elsewhere: [fn(); 4] = [
+        || spawn(async {}).detach(),
+        || drop(time::sleep(Duration::ZERO)), // tidy: sleep that panics
+        || drop(stopping()),
+        || {
+            let _ = time::now();
+        },
+    ];
+    for call in elsewhere {
+        let panic = std::panic::catch_unwind(call).expect_err("there is no shard here");
+        let message = panic.downcast_ref::<String>().expect("a text");
+        assert!(message.contains("this needs a shard"), "{message}");
+    }
+    // And a shard still starts on this thread's behalf.
+    on_shard::<B, _>(async |_| ());
+}
