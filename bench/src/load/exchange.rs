@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(verdict(1, same), Err("Unexpected".into()), "given before");
         assert_eq!(verdict(4, same), Err("Unexpected".into()), "never asked");
         assert_eq!(verdict(2, |r| r.truncate(31)), Err("Length(31)".into()));
-        assert_eq!(verdict(2, |r| r.truncate(0)), Err("Length(0)".into()));
+        assert_eq!(verdict(2, |r| r.clear()), Err("Length(0)".into()));
         assert_eq!(verdict(2, |r| r[0] = 0), Err("Content(0)".into()));
         assert_eq!(verdict(2, |r| r[31] ^= 1), Err("Content(31)".into()));
     }
