@@ -410,6 +410,7 @@ pub(crate) mod tests {
             (Model::Pool, _) => (101_000.0, 7_900.0),
             (Model::Shards, 1) => (74_000.0, 6_300.0),
             (Model::Shards, _) => (118_000.0, 6_400.0),
+            (Model::Null, _) => (310_000.0, 2_000.0),
         };
         good(job, noisy(random, rate, 0.01), noisy(random, cpu_ns, 0.01))
     }

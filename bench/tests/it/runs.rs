@@ -37,6 +37,7 @@ fn every_server_passes_the_test() {
             last.ends_with(" passed, 0 failed") && !last.starts_with('0'),
             "{text}"
         );
+        assert!(text.contains("PASS  tcp   null"), "{text}");
     }
 }
 
