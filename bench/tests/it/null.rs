@@ -66,7 +66,7 @@ fn every_reply_is_right_whatever_the_load() {
         );
         let mut accepted = 0;
         for load in [
-            "--clients 2 --window 16 --payload 1M --messages 24",
+            "--clients 1 --window 16 --payload 1M --messages 20",
             "--clients 40 --window 8 --payload 1K --messages 50",
             "--clients 1 --window 1 --payload 16 --messages 100",
         ] {
