@@ -5,6 +5,7 @@
 use crate::campaign::Record;
 use crate::case::Cell;
 use crate::contract::{LoadReport, Model};
+use crate::floor::{GeneratorFloor, is_near};
 use crate::matrix::Plan;
 use crate::measure::merged::RoundTripTimes;
 use crate::measure::stats::{self, Summary};
@@ -27,6 +28,8 @@ pub(crate) struct Analysis {
     pub(crate) chance_verdicts: f64,
     /// Differences in round trips per second below this would usually be missed.
     pub(crate) usually_missed_below: Option<f64>,
+    /// What the generator reaches against a server that does nothing.
+    pub(crate) generator_floor: Option<GeneratorFloor>,
 }
 
 /// What is said about a cell.
@@ -41,6 +44,12 @@ pub(crate) struct CellResult {
     pub(crate) reason: Option<String>,
     /// Its timed repetitions that failed.
     pub(crate) failed_repetitions: usize,
+    /// What to know before believing its figures.
+    #[serde(default)]
+    pub(crate) flags: Vec<Flag>,
+    /// Its median rate as a share of the generator's floor, where both had the same load.
+    #[serde(default)]
+    pub(crate) floor_share: Option<f64>,
     /// Its figures over the complete rounds.
     pub(crate) summary: CellSummary,
     /// Its comparisons.
@@ -57,6 +66,14 @@ pub(crate) enum Status {
     Failed,
     /// None was run to its end.
     Skipped,
+}
+
+/// What to know about a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Flag {
+    /// Near the generator's floor: differences are compressed by the generator.
+    NearFloor,
 }
 
 /// Figures of a cell.
@@ -140,10 +157,14 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
     let judge = |metric: Metric, ratios: &[f64]| {
         floors[usize::from(metric == Metric::ServerCpuNsPerRt)].judge(metric, ratios)
     };
-    let cells: Vec<CellResult> = observed
+    let mut cells: Vec<CellResult> = observed
         .iter()
         .map(|cell| cell.result(record, compare(cell, &observed, &judge)))
         .collect();
+    let generator_floor = GeneratorFloor::of(plan, record);
+    if let Some(floor) = &generator_floor {
+        cells.iter_mut().for_each(|cell| cell.hold_against(floor));
+    }
     let judged = || {
         cells
             .iter()
@@ -161,6 +182,7 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
         comparisons: chances.len(),
         chance_verdicts: chances.iter().sum(),
         usually_missed_below: verdict::usually_missed_below(&groups),
+        generator_floor,
         cells,
     }
 }
@@ -274,6 +296,8 @@ impl<'a> Observed<'a> {
             status,
             reason: failure.map(|failure| format!("{}: {}", failure.id, failure.text)),
             failed_repetitions: mine().filter(|r| r.outcome.failure.is_some()).count(),
+            flags: Vec::new(),
+            floor_share: None,
             summary: self.summary(mine().find_map(|r| r.outcome.calls.clone())),
             versus,
         }
@@ -386,6 +410,14 @@ fn rate_ratios(observed: &[Observed<'_>]) -> Vec<Vec<f64>> {
 }
 
 impl CellResult {
+    /// Says how near to the generator's floor it came.
+    fn hold_against(&mut self, floor: &GeneratorFloor) {
+        self.floor_share = floor.share(self);
+        if self.floor_share.is_some_and(is_near) {
+            self.flags.push(Flag::NearFloor);
+        }
+    }
+
     /// Its comparison of this kind, if there is one.
     pub(crate) fn versus(&self, relation: Relation, metric: Metric) -> Option<&Versus> {
         self.versus
@@ -410,6 +442,7 @@ pub(crate) mod tests {
             (Model::Pool, _) => (101_000.0, 7_900.0),
             (Model::Shards, 1) => (74_000.0, 6_300.0),
             (Model::Shards, _) => (118_000.0, 6_400.0),
+            (Model::Null, _) => (310_000.0, 2_000.0),
         };
         good(job, noisy(random, rate, 0.01), noisy(random, cpu_ns, 0.01))
     }

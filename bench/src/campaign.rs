@@ -1,8 +1,10 @@
-//! Carries out a plan: rounds outermost, every cell once in each, then the pass that counts system calls.
+//! Carries out a plan: the generator's floor, then rounds outermost, every cell once in each, then the pass that counts system calls.
 //!
 //! Knows no process and no file: a [`Runner`] does the work and a [`Keeper`] keeps the results, so all of this is tested with
 //! invented ones.
 
+use crate::case::Cell;
+use crate::floor;
 use crate::host::{Interrupt, Reading, Signal, Surroundings};
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
 use crate::progress::{Progress, Standing};
@@ -24,6 +26,8 @@ pub(crate) trait Keeper {
 pub(crate) struct Record {
     /// Every repetition, in the order of execution.
     pub(crate) repetitions: Vec<Repetition>,
+    /// Measurements of the generator's floor. They belong to no cell, and a failure among them fails nothing.
+    pub(crate) floor: Vec<Repetition>,
     /// Rounds that are complete; only these count.
     pub(crate) rounds_ran: u32,
     /// What else the machine did in each of them.
@@ -54,6 +58,7 @@ impl Campaign<'_> {
     /// Runs everything, or as much as a signal or the budget allows.
     pub(crate) fn run(mut self) -> anyhow::Result<(Plan, Record)> {
         let mut record = Record::default();
+        self.measure_floor(&mut record)?;
         self.rehearse(&mut record)?;
         self.keeper.plan(&self.plan)?;
         for round in 1..=self.plan.rounds {
@@ -69,20 +74,39 @@ impl Campaign<'_> {
         Ok((self.plan, record))
     }
 
+    /// The null server, before anything else; what it takes is taken from the budget.
+    fn measure_floor(&mut self, record: &mut Record) -> anyhow::Result<()> {
+        for cell in self.plan.floor.clone() {
+            if record.interrupted.is_some() {
+                break;
+            }
+            self.progress
+                .repetition(&self.standing(0, &cell.label(), record));
+            let place = Place {
+                pass: Pass::Floor,
+                round: 0,
+                position: 0,
+                timing: floor::TIMING,
+            };
+            let measured = self.carry_out(&cell, &place, record)?;
+            record.floor.push(measured);
+        }
+        Ok(())
+    }
+
     /// With a budget, one repetition that does not count tells what starting and ending costs, and the window is fitted to that.
     fn rehearse(&mut self, record: &mut Record) -> anyhow::Result<()> {
-        if self.plan.budget_ns.is_none() {
+        if self.plan.budget_ns.is_none() || record.interrupted.is_some() {
             return Ok(());
         }
         let timing = self.plan.counted;
         let place = Place {
-            cell: 0,
             pass: Pass::Rehearsal,
             round: 0,
             position: 0,
             timing,
         };
-        self.repetition(&place, record)?;
+        self.repetition(0, &place, record)?;
         let wall = record
             .repetitions
             .last()
@@ -99,13 +123,12 @@ impl Campaign<'_> {
         for (position, cell) in (1_u32..).zip(order) {
             self.show(round, cell, record);
             let place = Place {
-                cell,
                 pass: Pass::Timed,
                 round,
                 position,
                 timing: self.plan.timing,
             };
-            self.repetition(&place, record)?;
+            self.repetition(cell, &place, record)?;
             if record.interrupted.is_some() || self.is_past_hard_stop() {
                 let complete =
                     position as usize == self.plan.cells.len() && record.interrupted.is_none();
@@ -155,20 +178,37 @@ impl Campaign<'_> {
             }
             self.show(self.plan.rounds, cell, record);
             let place = Place {
-                cell,
                 pass: Pass::Counted,
                 round: 0,
                 position: 0,
                 timing: self.plan.counted,
             };
-            self.repetition(&place, record)?;
+            self.repetition(cell, &place, record)?;
         }
         Ok(())
     }
 
-    fn repetition(&mut self, place: &Place, record: &mut Record) -> anyhow::Result<()> {
+    /// A repetition of the plan's cell of this index.
+    fn repetition(
+        &mut self,
+        cell: usize,
+        place: &Place,
+        record: &mut Record,
+    ) -> anyhow::Result<()> {
+        let cell = self.plan.cells[cell].clone();
+        let repetition = self.carry_out(&cell, place, record)?;
+        record.repetitions.push(repetition);
+        Ok(())
+    }
+
+    /// Runs it, tells of a failure or a signal, and sees it kept.
+    fn carry_out(
+        &mut self,
+        cell: &Cell,
+        place: &Place,
+        record: &mut Record,
+    ) -> anyhow::Result<Repetition> {
         let started = (self.clock)();
-        let cell = &self.plan.cells[place.cell];
         let job = Job {
             cell,
             timing: place.timing,
@@ -196,8 +236,7 @@ impl Campaign<'_> {
         }
         record.interrupted = self.interrupt.caught();
         self.keeper.repetition(&repetition)?;
-        record.repetitions.push(repetition);
-        Ok(())
+        Ok(repetition)
     }
 
     /// A round is begun only if it and the counted pass would end in time; the first one always is.
@@ -257,9 +296,8 @@ impl Campaign<'_> {
     }
 }
 
-/// Which repetition it is.
+/// Which repetition of a cell it is.
 struct Place {
-    cell: usize,
     pass: Pass,
     round: u32,
     position: u32,
@@ -274,7 +312,7 @@ pub(crate) mod tests {
     use crate::matrix::tests::{design, small};
     use crate::matrix::{Design, Order};
     use crate::repetition::{CallCount, Failure, Outcome};
-    use std::cell::Cell;
+    use std::cell::Cell as Shared;
 
     /// What the invented runner says.
     pub(crate) type Script<'a> = dyn FnMut(&Job<'_>, u32) -> Outcome + 'a;
@@ -282,7 +320,7 @@ pub(crate) mod tests {
     /// Invents results; each takes the virtual time a real one would.
     pub(crate) struct Invented<'a> {
         script: Box<Script<'a>>,
-        now: &'a Cell<Duration>,
+        now: &'a Shared<Duration>,
         seen: u32,
     }
 
@@ -384,12 +422,31 @@ pub(crate) mod tests {
         conduct_and_keep(design, interrupt, script).0
     }
 
+    /// The same with cells of one's own.
+    pub(crate) fn conduct_cells(
+        cells: Vec<Cell>,
+        design: Design,
+        interrupt: &Interrupt,
+        script: impl FnMut(&Job<'_>, u32) -> Outcome,
+    ) -> (Plan, Record) {
+        keep(cells, design, interrupt, script).0
+    }
+
     fn conduct_and_keep(
         design: Design,
         interrupt: &Interrupt,
         script: impl FnMut(&Job<'_>, u32) -> Outcome,
     ) -> ((Plan, Record), Kept) {
-        let now = Cell::new(Duration::ZERO);
+        keep(small().cells().unwrap(), design, interrupt, script)
+    }
+
+    fn keep(
+        cells: Vec<Cell>,
+        design: Design,
+        interrupt: &Interrupt,
+        script: impl FnMut(&Job<'_>, u32) -> Outcome,
+    ) -> ((Plan, Record), Kept) {
+        let now = Shared::new(Duration::ZERO);
         let mut kept = Kept::default();
         let mut runner = Invented {
             script: Box::new(script),
@@ -397,7 +454,7 @@ pub(crate) mod tests {
             seen: 0,
         };
         let campaign = Campaign {
-            plan: Plan::new(small().cells().unwrap(), design),
+            plan: Plan::new(cells, design),
             runner: &mut runner,
             keeper: &mut kept,
             interrupt,
@@ -527,6 +584,57 @@ pub(crate) mod tests {
                 .count(),
             3
         );
+    }
+
+    #[test]
+    fn the_floor_is_measured_once_and_kept_but_is_no_cell() {
+        let with_floor = |rounds| Design {
+            floor: true,
+            budget: Some(Duration::from_secs(20)),
+            ..design(rounds, Order::Random, 5)
+        };
+        let mut passes = Vec::new();
+        let ((plan, record), kept) = conduct_and_keep(with_floor(3), &quiet(), |job, _| {
+            passes.push(job.pass);
+            if job.pass == Pass::Floor {
+                assert_eq!(job.timing, floor::TIMING);
+                return Outcome {
+                    failure: Some(Failure::new("E-X", "bad luck")),
+                    ..Outcome::default()
+                };
+            }
+            good(job, 1e5, 7e3)
+        });
+        assert_eq!(passes[..3], [Pass::Floor, Pass::Floor, Pass::Rehearsal]);
+        assert_eq!((record.rounds_ran, record.floor.len()), (3, 2));
+        assert!(record.repetitions.iter().all(Repetition::ok));
+        assert_eq!(
+            kept.repetitions[..2],
+            plan.floor
+                .iter()
+                .map(|cell| format!("{}-floor", cell.id))
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(kept.repetitions.len(), record.repetitions.len() + 2);
+    }
+
+    #[test]
+    fn a_signal_during_the_floor_ends_it_there() {
+        let design = Design {
+            floor: true,
+            budget: Some(Duration::from_secs(20)),
+            ..design(6, Order::Random, 5)
+        };
+        let interrupt = quiet();
+        let (_, record) = conduct(design, &interrupt, |_, _| {
+            interrupt.raise();
+            Outcome {
+                interrupted: true,
+                ..Outcome::default()
+            }
+        });
+        assert_eq!((record.floor.len(), record.repetitions.len()), (1, 0));
+        assert!(record.interrupted.is_some());
     }
 
     #[test]

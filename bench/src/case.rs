@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Name of the pool's engine in ids and tables.
 pub(crate) const POOL_DRIVER: &str = "tokio";
+/// The same of the null server.
+pub(crate) const NULL_DRIVER: &str = "null";
 
 /// A cell: its factors, and a name that says them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +24,11 @@ pub(crate) struct Cell {
 pub(crate) struct Factors {
     /// What is spoken.
     pub(crate) protocol: Protocol,
-    /// Shards or pool.
+    /// Shards or pool; null only for the generator's floor.
     pub(crate) model: Model,
     /// Server threads that do I/O.
     pub(crate) threads: usize,
-    /// Driver asked for; `tokio` for a pool.
+    /// Driver asked for; `tokio` for a pool, `null` for the null server.
     pub(crate) driver: String,
     /// Bytes per message.
     pub(crate) payload: usize,
@@ -67,6 +69,17 @@ impl Cell {
             factors: cell.factors.clone(),
             control: true,
         }
+    }
+
+    /// The null server under the load of these factors.
+    pub(crate) fn null(factors: &Factors) -> Self {
+        Cell::new(Factors {
+            model: Model::Null,
+            threads: 1,
+            driver: NULL_DRIVER.to_owned(),
+            work: 0,
+            ..factors.clone()
+        })
     }
 
     /// Its short name within its load, for example `shards 2`.
@@ -132,10 +145,10 @@ impl Factors {
 
     fn label(&self) -> String {
         let plain = format!("{} {}", self.model.name(), self.threads);
-        if self.model == Model::Pool || self.driver == "auto" {
-            plain
-        } else {
-            format!("{plain} {}", self.driver)
+        match self.model {
+            Model::Null => self.model.name().to_owned(),
+            Model::Shards if self.driver != "auto" => format!("{plain} {}", self.driver),
+            Model::Shards | Model::Pool => plain,
         }
     }
 }
@@ -169,6 +182,7 @@ impl Model {
         match self {
             Model::Shards => "shards",
             Model::Pool => "pool",
+            Model::Null => "null",
         }
     }
 }
@@ -207,5 +221,8 @@ pub(crate) mod tests {
         assert_eq!(control.id, "tcp.pool2.tokio.1024.c16.w8.work0.closed.aa");
         assert_eq!(control.label(), "pool 2 A/A");
         assert!(control.factors.same_load(&cell(Model::Shards, 1).factors));
+        let null = Cell::null(&pool.factors);
+        assert_eq!(null.id, "tcp.null1.null.1024.c16.w8.work0.closed");
+        assert_eq!(null.label(), "null");
     }
 }

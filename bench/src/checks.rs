@@ -1,8 +1,9 @@
 //! From what was observed to what the reader must know: which warnings apply to a run.
 
-use crate::analysis::{Analysis, CellResult, Status};
+use crate::analysis::{Analysis, CellResult, Flag, Status};
 use crate::campaign::Record;
 use crate::contract::Protocol;
+use crate::floor;
 use crate::host::{self, HostDescription};
 use crate::matrix::Plan;
 use crate::measure::stats;
@@ -37,6 +38,7 @@ pub(crate) fn warnings(
     found.extend(foreign.map(|share| Warning::Foreign { share }));
     found.extend(steal(record));
     found.extend(generator_warnings(&analysis.cells));
+    found.extend(floor_warnings(record, &analysis.cells));
     found.extend(round_warnings(plan, record, analysis));
     found.extend(notes(plan, record, analysis, host));
     found.iter().map(Check::from).collect()
@@ -111,6 +113,24 @@ fn generator_warnings(cells: &[CellResult]) -> Vec<Warning> {
         cells: not_full,
         of: measured.len(),
     }));
+    found
+}
+
+fn floor_warnings(record: &Record, cells: &[CellResult]) -> Vec<Warning> {
+    let mut found = Vec::new();
+    found.extend(floor::failure(record).map(|reason| Warning::FloorUnknown { reason }));
+    let compared: Vec<f64> = cells.iter().filter_map(|cell| cell.floor_share).collect();
+    let near = cells
+        .iter()
+        .filter(|cell| cell.flags.contains(&Flag::NearFloor))
+        .count();
+    if near > 0 {
+        found.push(Warning::NearFloor {
+            cells: near,
+            of: compared.len(),
+            share: compared.iter().copied().fold(0.0, f64::max),
+        });
+    }
     found
 }
 
@@ -199,9 +219,10 @@ mod tests {
     use super::*;
     use crate::analysis;
     use crate::campaign::tests::{conduct, good};
+    use crate::contract::Model;
     use crate::host::Interrupt;
-    use crate::matrix::Order;
     use crate::matrix::tests::design;
+    use crate::matrix::{Design, Order};
     use crate::repetition::{Failure, Job, Outcome};
 
     fn found(
@@ -209,11 +230,11 @@ mod tests {
         rounds: u32,
         script: impl FnMut(&Job<'_>, u32) -> Outcome,
     ) -> Vec<String> {
-        let (plan, record) = conduct(
-            design(rounds, Order::Random, 1),
-            &Interrupt::pretend(None),
-            script,
-        );
+        let design = Design {
+            floor: true,
+            ..design(rounds, Order::Random, 1)
+        };
+        let (plan, record) = conduct(design, &Interrupt::pretend(None), script);
         let host = HostDescription {
             cpus,
             governor: Some("performance".to_owned()),
@@ -233,6 +254,16 @@ mod tests {
             .collect()
     }
 
+    /// A good outcome; the null server is four times as fast.
+    fn served(job: &Job<'_>, rate: f64, cpu_ns: f64) -> Outcome {
+        let faster = if job.cell.factors.model == Model::Null {
+            4.0
+        } else {
+            1.0
+        };
+        good(job, rate * faster, cpu_ns)
+    }
+
     fn fails(own_fault: bool) -> Outcome {
         let failure = Failure {
             own_fault,
@@ -246,39 +277,58 @@ mod tests {
 
     #[test]
     fn a_roomy_quiet_machine_needs_no_warning() {
-        assert_eq!(found(8, 6, |job, _| good(job, 1e5, 7e3)), [""; 0]);
+        assert_eq!(found(8, 6, |job, _| served(job, 1e5, 7e3)), [""; 0]);
     }
 
     #[test]
     fn warnings_by_their_causes() {
-        assert_eq!(found(2, 6, |job, _| good(job, 1e5, 7e3)), ["W-SHARED-CPU"]);
         assert_eq!(
-            found(1, 6, |job, _| good(job, 1e5, 7e3)),
+            found(2, 6, |job, _| served(job, 1e5, 7e3)),
+            ["W-SHARED-CPU"]
+        );
+        assert_eq!(
+            found(1, 6, |job, _| served(job, 1e5, 7e3)),
             ["W-ONE-CPU", "W-OVERSUBSCRIBED"]
         );
-        assert_eq!(found(8, 3, |job, _| good(job, 1e5, 7e3)), ["W-FEW-ROUNDS"]);
+        assert_eq!(
+            found(8, 3, |job, _| served(job, 1e5, 7e3)),
+            ["W-FEW-ROUNDS"]
+        );
         assert_eq!(
             found(8, 6, |job, _| if job.cell.control {
                 fails(false)
             } else {
-                good(job, 1e5, 7e3)
+                served(job, 1e5, 7e3)
             }),
             ["W-NO-CONTROL"]
         );
         let busy = |job: &Job<'_>, _| {
-            let mut outcome = good(job, 1e5, 7e3);
+            let mut outcome = served(job, 1e5, 7e3);
             let load = outcome.load.as_mut().unwrap();
             (load.client.cpu_share, load.little_ratio) = (Some(0.98), Some(1.2));
             outcome
         };
         assert_eq!(found(8, 6, busy), ["W-CLIENT-BOUND", "W-WINDOW"]);
         let uncounted = |job: &Job<'_>, _| {
-            let mut outcome = good(job, 1e5, 7e3);
+            let mut outcome = served(job, 1e5, 7e3);
             if let Some(calls) = outcome.calls.as_mut() {
                 calls.reason = Some("not permitted".to_owned());
             }
             outcome
         };
         assert_eq!(found(8, 6, uncounted), ["N-CALLS"]);
+        assert_eq!(
+            found(8, 6, |job, _| good(job, 1e5, 7e3)),
+            ["W-NEAR-FLOOR"],
+            "as fast as the null server"
+        );
+        let no_floor = |job: &Job<'_>, _| {
+            if job.cell.factors.model == Model::Null {
+                fails(true)
+            } else {
+                good(job, 1e5, 7e3)
+            }
+        };
+        assert_eq!(found(8, 6, no_floor), ["W-FLOOR"]);
     }
 }

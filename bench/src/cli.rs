@@ -63,6 +63,9 @@ pub(crate) struct QuickArgs {
     /// Seed of the order; printed with the result
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Leave out the generator's floor: the load against a server that does nothing
+    #[arg(long)]
+    pub(crate) no_floor: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -196,6 +199,9 @@ pub(crate) struct DesignArgs {
     /// Wall time to stay within; shortens the window, and drops whole rounds at the end
     #[arg(long, value_name = "TIME", value_parser = factor::duration)]
     budget: Option<Duration>,
+    /// Leave out the generator's floor: the load against a server that does nothing
+    #[arg(long)]
+    no_floor: bool,
 }
 
 /// Where results go.
@@ -284,6 +290,7 @@ impl DesignArgs {
             verify: self.verify,
             noise_threshold: self.noise_threshold / 100.0,
             budget: self.budget,
+            floor: !self.no_floor,
         }
     }
 }
@@ -473,6 +480,7 @@ mod tests {
             (design.timing.window, design.rounds, design.seed),
             (Duration::from_millis(500), 3, 9)
         );
+        assert!(design.floor && !run_args("--no-floor").design.design().floor);
         assert!((design.noise_threshold - 0.05).abs() < 1e-12);
     }
 

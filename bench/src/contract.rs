@@ -41,6 +41,8 @@ pub(crate) enum Model {
     Shards,
     /// tokio's multi-thread runtime over one listener.
     Pool,
+    /// One thread that sends bytes back as they come: not under test, it shows the load generator's own limit.
+    Null,
 }
 
 /// The server serves: its first line.
@@ -54,11 +56,11 @@ pub(crate) struct Ready {
     pub(crate) pid: u32,
     /// What it speaks.
     pub(crate) protocol: Protocol,
-    /// Shards or pool.
+    /// Shards, pool or null.
     pub(crate) model: Model,
     /// Server threads that do I/O.
     pub(crate) threads: usize,
-    /// Engine that really serves, for example `monoio-uring`, or `tokio`.
+    /// Engine that really serves, for example `monoio-uring`, `tokio`, or `null`.
     pub(crate) driver: String,
     /// Iterations of handler work per message.
     pub(crate) work: u64,
@@ -75,7 +77,7 @@ pub(crate) struct Ready {
 pub(crate) struct ShardCount {
     /// Connections served here.
     pub(crate) accepted: u64,
-    /// Messages answered here (`echo`: receives).
+    /// Messages answered here (`echo`, and the null server: receives).
     pub(crate) messages: u64,
 }
 
@@ -84,7 +86,7 @@ pub(crate) struct ShardCount {
 pub(crate) struct Mark {
     /// Count of marks so far, from 1.
     pub(crate) mark: u64,
-    /// Messages answered since the start.
+    /// Messages answered since the start (`echo`, and the null server: receives).
     pub(crate) messages: u64,
     /// System calls of the whole process since the start; `null` unless `--count-calls` could count them.
     pub(crate) system_calls: Option<u64>,
@@ -99,7 +101,7 @@ pub(crate) struct Done {
     pub(crate) done: bool,
     /// Connections accepted.
     pub(crate) accepted: u64,
-    /// Messages answered (`echo`: receives).
+    /// Messages answered (`echo`, and the null server: receives).
     pub(crate) messages: u64,
     /// The same per server thread.
     pub(crate) per_shard: Vec<ShardCount>,

@@ -14,6 +14,7 @@ mod cmd;
 pub mod contract;
 mod exit;
 mod factor;
+mod floor;
 mod host;
 mod load;
 mod matrix;

@@ -3,6 +3,7 @@
 use crate::case::{Cell, Factors, Family, POOL_DRIVER};
 use crate::contract::{Model, Protocol};
 use crate::exit::Refusal;
+use crate::floor;
 use crate::repetition::{Timing, Verify, whole_ns};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -208,6 +209,9 @@ pub(crate) struct Plan {
     pub(crate) noise_threshold: f64,
     /// Wall time to stay within, if one was given.
     pub(crate) budget_ns: Option<u64>,
+    /// What the generator's floor is measured with, before the rounds; empty if it is left out.
+    #[serde(default)]
+    pub(crate) floor: Vec<Cell>,
 }
 
 /// What a plan needs beyond its cells.
@@ -229,13 +233,17 @@ pub(crate) struct Design {
     pub(crate) noise_threshold: f64,
     /// Wall time to stay within.
     pub(crate) budget: Option<Duration>,
+    /// With the generator's floor.
+    pub(crate) floor: bool,
 }
 
 impl Plan {
     /// The plan for these cells.
     pub(crate) fn new(cells: Vec<Cell>, design: Design) -> Self {
         let orders = orders(cells.len(), design.rounds, design.order, design.seed);
+        let first = cells.first().filter(|_| design.floor);
         let mut plan = Plan {
+            floor: first.map_or(Vec::new(), |cell| floor::cells(&cell.factors)),
             name: design.name.to_owned(),
             cells,
             rounds: design.rounds,
@@ -248,7 +256,7 @@ impl Plan {
             noise_threshold: design.noise_threshold,
             budget_ns: design.budget.map(whole_ns),
         };
-        plan.fit(OVERHEAD_ASSUMED, Duration::ZERO);
+        plan.fit(OVERHEAD_ASSUMED, plan.floor_estimate(OVERHEAD_ASSUMED));
         plan
     }
 
@@ -274,9 +282,33 @@ impl Plan {
         };
     }
 
-    /// Wall time the rounds and the counted pass need.
+    /// Wall time the floor, the rounds and the counted pass need.
     pub(crate) fn estimate(&self, overhead: Duration) -> Duration {
-        self.round_estimate(overhead) * self.rounds + self.counted_estimate(overhead)
+        self.floor_estimate(overhead)
+            + self.round_estimate(overhead) * self.rounds
+            + self.counted_estimate(overhead)
+    }
+
+    /// Wall time of the generator's floor.
+    pub(crate) fn floor_estimate(&self, overhead: Duration) -> Duration {
+        (floor::TIMING.total() + overhead) * u32::try_from(self.floor.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The floor in words, for whoever asks what would be run.
+    pub(crate) fn floor_label(&self) -> String {
+        let load = |cell: &Cell| {
+            let f = &cell.factors;
+            format!("{} x {} x {} B", f.clients, f.window, f.payload)
+        };
+        let loads: Vec<String> = self.floor.iter().map(load).collect();
+        if loads.is_empty() {
+            return "not measured".to_owned();
+        }
+        let loads = loads.join(" and at ");
+        format!(
+            "the null server at {loads}, {} ms each",
+            floor::TIMING.total().as_millis()
+        )
     }
 
     /// Wall time of one round.
@@ -357,6 +389,7 @@ pub(crate) mod tests {
             verify: Verify::Full,
             noise_threshold: 0.02,
             budget: None,
+            floor: false,
         }
     }
 
@@ -491,6 +524,26 @@ pub(crate) mod tests {
             estimate <= Duration::from_secs(15) && estimate > Duration::from_millis(14_500),
             "{estimate:?}"
         );
+    }
+
+    #[test]
+    fn the_floor_is_paid_from_the_budget() {
+        let plan = |floor| {
+            let design = Design {
+                budget: Some(Duration::from_secs(15)),
+                floor,
+                ..design(6, Order::Random, 1)
+            };
+            Plan::new(small().cells().unwrap(), design)
+        };
+        let (with, without) = (plan(true), plan(false));
+        assert!(with.timing.window < without.timing.window);
+        assert!(with.estimate(OVERHEAD_ASSUMED) <= Duration::from_secs(15));
+        assert_eq!(
+            with.floor_label(),
+            "the null server at 1 x 1 x 1024 B and at 16 x 8 x 1024 B, 230 ms each"
+        );
+        assert_eq!(without.floor_label(), "not measured");
     }
 
     #[test]

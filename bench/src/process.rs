@@ -397,10 +397,10 @@ fn parse_load_line(line: &str) -> Result<Option<LoadReport>, Failure> {
 fn server_args(job: &Job<'_>) -> Vec<String> {
     let factors = &job.cell.factors;
     let mut args = vec!["--protocol".to_owned(), factors.protocol.name().to_owned()];
-    args.extend([
-        format!("--{}", factors.model.name()),
-        factors.threads.to_string(),
-    ]);
+    args.push(format!("--{}", factors.model.name()));
+    if factors.model != Model::Null {
+        args.push(factors.threads.to_string());
+    }
     if factors.model == Model::Shards {
         args.extend(["--driver".to_owned(), factors.driver.clone()]);
     }
@@ -546,7 +546,8 @@ fn faults_in_words(counters: &Counters) -> String {
     seen.join(", ")
 }
 
-/// System calls per round trip from the two marks. `echo` counts receives, not messages, so there the load's count is used.
+/// System calls per round trip from the two marks. `echo` and the null server count receives, not messages, so there the load's
+/// count is used.
 fn count_calls(job: &Job<'_>, marks: &[Mark], report: &LoadReport, done: &Done) -> CallCount {
     let [begin, end] = marks else {
         return CallCount {
@@ -557,9 +558,10 @@ fn count_calls(job: &Job<'_>, marks: &[Mark], report: &LoadReport, done: &Done) 
             ..CallCount::default()
         };
     };
-    let round_trips = match job.cell.factors.protocol {
-        Protocol::Tcp => end.messages.saturating_sub(begin.messages),
-        Protocol::Echo => report.counters.received,
+    let factors = &job.cell.factors;
+    let round_trips = match (factors.protocol, factors.model) {
+        (_, Model::Null) | (Protocol::Echo, _) => report.counters.received,
+        (Protocol::Tcp, _) => end.messages.saturating_sub(begin.messages),
     };
     let system_calls = end
         .system_calls

@@ -71,6 +71,8 @@ impl Verify {
 pub(crate) enum Pass {
     /// Before the rounds, to learn what starting and ending costs; not part of any figure.
     Rehearsal,
+    /// Before the rounds, against the null server: the generator's floor, no cell of the plan.
+    Floor,
     /// Part of a round.
     Timed,
     /// After the rounds: system calls are counted, time is not used.
@@ -173,6 +175,7 @@ impl Repetition {
     pub(crate) fn file_stem(&self) -> String {
         match self.pass {
             Pass::Rehearsal => format!("{}-rehearsal", self.cell),
+            Pass::Floor => format!("{}-floor", self.cell),
             Pass::Timed => format!("{}-r{}", self.cell, self.round),
             Pass::Counted => format!("{}-counted", self.cell),
         }

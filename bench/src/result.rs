@@ -6,6 +6,7 @@
 use crate::analysis::{Analysis, CellResult};
 use crate::campaign::Record;
 use crate::contract::{Counters, LoadReport, Percentiles, ProcessUse, ShardCount};
+use crate::floor::GeneratorFloor;
 use crate::host::{HostDescription, Surroundings};
 use crate::matrix::{Order, Plan};
 use crate::measure::verdict::Floor;
@@ -44,6 +45,9 @@ pub(crate) struct RunFile {
     pub(crate) host: HostDescription,
     /// What the reader must know.
     pub(crate) checks: Vec<Check>,
+    /// What the generator reaches against a server that does nothing; `null` if it was not measured.
+    #[serde(default)]
+    pub(crate) floor: Option<GeneratorFloor>,
     /// Rounds as the machine saw them.
     pub(crate) rounds: Vec<Surroundings>,
     /// What was compared.
@@ -195,6 +199,7 @@ impl RunFile {
             design: RunDesign::new(plan, record, &analysis),
             host: about.host.clone(),
             checks,
+            floor: analysis.generator_floor.clone(),
             rounds: record.surroundings.clone(),
             comparisons: Comparisons {
                 count: analysis.comparisons,
@@ -296,17 +301,17 @@ pub(crate) mod tests {
     use crate::analysis::tests::believable;
     use crate::campaign::tests::conduct;
     use crate::host::Interrupt;
-    use crate::matrix::Order;
     use crate::matrix::tests::design;
+    use crate::matrix::{Design, Order};
     use crate::repetition::{Job, Outcome};
 
     /// A file of invented results.
     pub(crate) fn invented(rounds: u32, script: impl FnMut(&Job<'_>, u32) -> Outcome) -> RunFile {
-        let (plan, record) = conduct(
-            design(rounds, Order::Random, 42),
-            &Interrupt::pretend(None),
-            script,
-        );
+        let design = Design {
+            floor: true,
+            ..design(rounds, Order::Random, 42)
+        };
+        let (plan, record) = conduct(design, &Interrupt::pretend(None), script);
         let analysis = analyse(&plan, &record);
         let host = HostDescription {
             os: "linux".to_owned(),
@@ -355,6 +360,9 @@ pub(crate) mod tests {
             (json["complete"].as_bool(), json["failed_cells"].as_u64()),
             (Some(true), Some(0))
         );
+        assert!(json["floor"]["null_rt_per_s"].as_f64() > Some(3e5));
+        assert_eq!(json["floor"]["null_rtt_p50_ns"], 900_000);
+        assert_eq!(json["floor"]["load"]["window"], 8);
         let cell = &json["cells"][3];
         assert_eq!(cell["id"], "tcp.shards2.auto.1024.c16.w8.work0.closed");
         assert_eq!(cell["factors"]["model"], "shards");

@@ -37,6 +37,7 @@ fn describe(plan: &Plan, drivers: &[DriverInfo]) -> String {
     for cell in &plan.cells {
         let _ = writeln!(text, "            {}", cell.id);
     }
+    let _ = writeln!(text, "floor       {}", plan.floor_label());
     let _ = writeln!(
         text,
         "run         {} rounds, about {} s",
@@ -79,5 +80,6 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("cells       4\n"), "{text}");
+        assert!(text.contains("floor       not measured\n"), "{text}");
     }
 }

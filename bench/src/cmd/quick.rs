@@ -46,6 +46,7 @@ fn design(args: &QuickArgs) -> Design {
         verify: Verify::Full,
         noise_threshold: 0.02,
         budget: Some(args.budget),
+        floor: !args.no_floor,
     }
 }
 

@@ -30,6 +30,7 @@ fn describe(plan: &Plan) -> String {
         let numbers: Vec<String> = order.iter().map(|at| (at + 1).to_string()).collect();
         let _ = writeln!(text, "  round {round:>3}  {}", numbers.join(" "));
     }
+    let _ = writeln!(text, "the generator's floor first: {}.", plan.floor_label());
     let fitted = if plan.budget_ns.is_some() {
         ", fitted again after a rehearsal"
     } else {
@@ -74,6 +75,7 @@ mod tests {
             text.contains("12 repetitions of 80 ms warm-up and 1000 ms window;"),
             "{text}"
         );
+        assert!(text.contains("floor first: not measured.\n"), "{text}");
         assert!(text.ends_with("about 16 s. nothing was run.\n"), "{text}");
     }
 }

@@ -1,9 +1,11 @@
 //! `bench serve`: one server, for as long as it is wanted.
 
 use crate::{
+    case::{NULL_DRIVER, POOL_DRIVER},
     contract::{Done, Mark, Model, Protocol, Ready, ShardCount},
     serve::{
         handler::Job,
+        null::{NullError, NullServer, NullStopper},
         pool::{Pool, PoolError, PoolStopper},
         shards,
     },
@@ -12,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 use shardloop::{Error, Kind, LaunchError, Placement, Running, Stopper};
 use shardloop_platform::{
-    affinity::Allowed,
+    affinity::{Allowed, pin_current_thread},
     calls::CallCounter,
     signal::Signals,
     socket::raise_descriptor_limit,
@@ -42,13 +44,17 @@ pub(crate) struct ServeArgs {
     #[arg(
         long,
         value_name = "N",
-        required_unless_present = "pool",
+        required_unless_present_any = ["pool", "null"],
         conflicts_with = "pool"
     )]
     pub(crate) shards: Option<usize>,
     /// Serve on a shared pool of as many threads (tokio).
     #[arg(long, value_name = "N")]
     pub(crate) pool: Option<usize>,
+    /// Send bytes back as they come, on one thread and without the library: the server of the floor, which shows the load
+    /// generator's own limit. Its `messages` are receives.
+    #[arg(long, conflicts_with_all = ["shards", "pool"])]
+    pub(crate) null: bool,
     /// Engine of the shards: auto, monoio-uring, monoio-legacy. A pool has its own.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) driver: String,
@@ -128,6 +134,7 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
     let server = match model {
         Model::Shards => Server::shards(args, &job, threads, driver)?,
         Model::Pool => Server::pool(args, &job, threads)?,
+        Model::Null => Server::null(args, &job)?,
     };
     let meter = Arc::new(Meter { job, calls });
     print_line(&server.ready(args, model, threads));
@@ -154,6 +161,7 @@ impl Shape {
             .parse::<Kind>()
             .map_err(|unknown| Refused::usage(unknown.to_string()))?;
         let (model, threads, name) = match (args.shards, args.pool) {
+            _ if args.null => (Model::Null, 1, "--null"),
             (Some(shards), _) => (Model::Shards, shards, "--shards"),
             (None, pool) => (Model::Pool, pool.unwrap_or(0), "--pool"),
         };
@@ -167,6 +175,11 @@ impl Shape {
             return Err(Refused::usage(format!(
                 "--work {work} is out of range: at most {MAX_WORK} rounds per message"
             )));
+        }
+        if args.null && args.work > 0 {
+            return Err(Refused::usage(
+                "--null does no work for a message, it knows none: leave out --work".to_owned(),
+            ));
         }
         Ok(Self {
             model,
@@ -188,7 +201,14 @@ fn warn_if_oversubscribed(threads: usize) {
 /// The server that runs.
 enum Server {
     Shards(Running<Result<(), Error>>),
-    Pool { pool: Pool, cpus: Vec<usize> },
+    Pool {
+        pool: Pool,
+        cpus: Vec<usize>,
+    },
+    Null {
+        server: NullServer,
+        cpu: Option<usize>,
+    },
 }
 
 impl Server {
@@ -234,37 +254,63 @@ impl Server {
         Ok(Self::Pool { pool, cpus })
     }
 
-    fn ready(&self, args: &ServeArgs, model: Model, threads: usize) -> Ready {
-        let (address, driver, remarks, placement) = match self {
-            Self::Shards(running) => (
-                running.addresses()[0],
-                running.engine().to_owned(),
-                running.capabilities().remarks.clone(),
-                running.seats().iter().map(shardloop::Seat::cpu).collect(),
-            ),
-            Self::Pool { pool, cpus } => {
-                let placement =
-                    (0..threads).map(|worker| cpus.get(worker % cpus.len().max(1)).copied());
-                (
-                    pool.address,
-                    "tokio".to_owned(),
-                    Vec::new(),
-                    placement.collect(),
-                )
-            }
+    /// It serves on this thread, which is the one to be pinned.
+    fn null(args: &ServeArgs, job: &Arc<Job>) -> Result<Self, Refused> {
+        let server = NullServer::start(job.clone(), args.listen).map_err(|error| Refused {
+            code: 4,
+            text: match error {
+                NullError::Bind(error) => error.to_string(),
+                NullError::Poll(error) => {
+                    format!("the null server could not be started: {error}")
+                }
+            },
+        })?;
+        let first = if pins(args.pin) {
+            cpu_order().first().copied()
+        } else {
+            None
         };
-        let (pid, protocol, work) = (std::process::id(), args.protocol, args.work);
+        let cpu = first.and_then(|cpu| pin_current_thread(cpu).ok());
+        Ok(Self::Null { server, cpu })
+    }
+
+    fn ready(&self, args: &ServeArgs, model: Model, threads: usize) -> Ready {
+        let (driver, remarks) = match self {
+            Self::Shards(running) => (running.engine(), running.capabilities().remarks.clone()),
+            Self::Pool { .. } => (POOL_DRIVER, Vec::new()),
+            Self::Null { .. } => (NULL_DRIVER, Vec::new()),
+        };
         Ready {
             ready: true,
-            address,
-            pid,
-            protocol,
+            address: self.address(),
+            pid: std::process::id(),
+            protocol: args.protocol,
             model,
             threads,
-            driver,
-            work,
+            driver: driver.to_owned(),
+            work: args.work,
             remarks,
-            placement,
+            placement: self.placement(threads),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Shards(running) => running.addresses()[0],
+            Self::Pool { pool, .. } => pool.address,
+            Self::Null { server, .. } => server.address,
+        }
+    }
+
+    /// CPU of each thread.
+    fn placement(&self, threads: usize) -> Vec<Option<usize>> {
+        match self {
+            Self::Shards(running) => running.seats().iter().map(shardloop::Seat::cpu).collect(),
+            Self::Pool { cpus, .. } => {
+                let of = |worker: usize| cpus.get(worker % cpus.len().max(1)).copied();
+                (0..threads).map(of).collect()
+            }
+            Self::Null { cpu, .. } => vec![*cpu],
         }
     }
 
@@ -272,6 +318,7 @@ impl Server {
         match self {
             Self::Shards(running) => AnyStopper::Shards(running.stopper()),
             Self::Pool { pool, .. } => AnyStopper::Pool(pool.stopper()),
+            Self::Null { server, .. } => AnyStopper::Null(server.stopper()),
         }
     }
 
@@ -280,6 +327,7 @@ impl Server {
         match self {
             Self::Shards(running) => running.wait().tasks_cut_off() as u64,
             Self::Pool { pool, .. } => pool.wait(),
+            Self::Null { server, .. } => server.wait(),
         }
     }
 }
@@ -304,6 +352,7 @@ fn cpu_order() -> Vec<usize> {
 enum AnyStopper {
     Shards(Stopper),
     Pool(PoolStopper),
+    Null(NullStopper),
 }
 
 impl AnyStopper {
@@ -311,6 +360,7 @@ impl AnyStopper {
         match self {
             Self::Shards(stopper) => stopper.drain(),
             Self::Pool(stopper) => stopper.drain(),
+            Self::Null(stopper) => stopper.stop(),
         }
     }
 
@@ -318,6 +368,7 @@ impl AnyStopper {
         match self {
             Self::Shards(stopper) => stopper.force(),
             Self::Pool(stopper) => stopper.force(),
+            Self::Null(stopper) => stopper.stop(),
         }
     }
 }

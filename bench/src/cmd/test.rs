@@ -1,5 +1,5 @@
-//! `bench test`: every protocol, driver and model once, for a moment, with every reply checked. Not a measurement, so it runs in
-//! any build.
+//! `bench test`: every protocol, driver and model once, and the null server, for a moment, with every reply checked. Not a
+//! measurement, so it runs in any build.
 
 use crate::case::Cell;
 use crate::cli::{self, TestArgs};
@@ -24,7 +24,8 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     let limits = Limits::with_extra(Duration::from_secs(5));
     let mut runner = ProcessRunner::of_this_program(limits, interrupt.clone())
         .context("this program's own file could not be found")?;
-    let cells = matrix(args).cells()?;
+    let mut cells = matrix(args).cells()?;
+    cells.extend(cells.first().map(|cell| Cell::null(&cell.factors)));
     let (passed, failed) = check_all(&cells, &mut runner, &interrupt);
     stdout::put(&format!("{passed} passed, {failed} failed\n"));
     Ok(match interrupt.caught() {

@@ -36,6 +36,20 @@ pub(crate) enum Warning {
         /// Its largest share of its CPU.
         share: f64,
     },
+    /// Cells came near what the generator reaches at all.
+    NearFloor {
+        /// Cells that did.
+        cells: usize,
+        /// Cells under the load of the floor.
+        of: usize,
+        /// The largest share of it.
+        share: f64,
+    },
+    /// The generator's floor, or a part of it, could not be measured.
+    FloorUnknown {
+        /// Why.
+        reason: String,
+    },
     /// The generator did not keep its window full.
     WindowNotFull {
         /// Cells in which Little's law does not hold within 5 %.
@@ -109,6 +123,8 @@ impl Warning {
             Warning::Foreign { .. } => "W-FOREIGN",
             Warning::Steal { .. } => "W-STEAL",
             Warning::ClientBound { .. } => "W-CLIENT-BOUND",
+            Warning::NearFloor { .. } => "W-NEAR-FLOOR",
+            Warning::FloorUnknown { .. } => "W-FLOOR",
             Warning::WindowNotFull { .. } => "W-WINDOW",
             Warning::FewRounds { .. } => "W-FEW-ROUNDS",
             Warning::RoundsDropped { .. } => "W-ROUNDS-DROPPED",
@@ -159,6 +175,16 @@ impl fmt::Display for Warning {
                 "the load generator used up to {:.0} % of its CPU in {cells} of {of} cells. \
                  their throughput is a lower bound for the server; compare server CPU us/RT instead, or add CPUs.",
                 percent(share)
+            ),
+            Warning::NearFloor { cells, of, share } => write!(
+                f,
+                "{cells} of {of} cells reached up to {:.0} % of the rate that the load generator has with a server that does nothing. \
+                 the generator compresses their differences in round trips/s; compare server CPU us/RT instead.",
+                percent(share)
+            ),
+            Warning::FloorUnknown { reason } => write!(
+                f,
+                "the generator's floor was not measured: {reason}. how near the cells came to its limit is not known; run again."
             ),
             Warning::WindowNotFull { cells, of } => write!(
                 f,

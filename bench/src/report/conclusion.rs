@@ -1,7 +1,7 @@
 //! What may be concluded: how to read the verdicts, what they show, and what they do not.
 
 use super::groups;
-use super::table::wrap;
+use super::table::{Unit, three_digits, wrap};
 use crate::analysis::{Relation, Versus};
 use crate::measure::verdict::{Metric, Verdict};
 use crate::result::{CellFile, RunFile};
@@ -81,6 +81,38 @@ fn all_versus(file: &RunFile) -> impl Iterator<Item = &Versus> {
         .filter(|versus| versus.relation != Relation::Control)
 }
 
+/// What the generator can do at all, and how near to it the cells came.
+pub(super) fn generator_line(file: &RunFile) -> String {
+    let Some(floor) = &file.floor else {
+        return String::new();
+    };
+    let load = format!("{} x {}", floor.load.clients, floor.load.window);
+    let mut line = match floor.null_rt_per_s {
+        Some(rate) => {
+            let shown = Unit::for_values(std::iter::once(rate)).show(rate);
+            format!("floor {shown} RT/s at {load}")
+        }
+        None => format!("floor at {load} not known"),
+    };
+    if groups(file).len() > 1 {
+        line.push_str(&format!(" x {} B", floor.load.payload));
+    }
+    if let Some(p50) = floor.null_rtt_p50_ns {
+        line.push_str(&format!(
+            ", 1 x 1 p50 {} us",
+            three_digits(p50 as f64 / 1000.0)
+        ));
+    }
+    let shares = file.cells.iter().filter_map(|cell| cell.result.floor_share);
+    if let Some(most) = shares.reduce(f64::max) {
+        line.push_str(&format!(
+            "; busiest cell reached {:.0} % of it",
+            most * 100.0
+        ));
+    }
+    wrap("generator  ", &line)
+}
+
 /// More comparisons than this are counted instead of told one by one.
 const TOLD_MAX: usize = 6;
 
@@ -100,7 +132,7 @@ pub(super) fn shows(file: &RunFile) -> String {
             floors.cpu_floor.control_failed,
         ),
     ];
-    if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") {
+    if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") || has("W-NEAR-FLOOR") {
         metrics.reverse();
     }
     let mut text = String::from("shows      on this machine and load:\n");

@@ -194,6 +194,7 @@ fn closing(file: &RunFile, folder: &str) -> String {
     if file.interrupted {
         text.push_str("interrupted: only complete rounds are shown; the files are valid.\n");
     }
+    text.push_str(&conclusion::generator_line(file));
     if file.design.rounds_ran > 0 {
         text.push_str(&conclusion::shows(file));
         text.push_str(&wrap("does not   ", &conclusion::does_not_show(file)));
@@ -247,6 +248,8 @@ mod tests {
             "would usually be missed",
             "by server CPU per round trip: shards 1 needs less CPU than pool 2",
             "shards 2 is faster than pool 2 (x 1.1",
+            "generator  floor 31",
+            "k RT/s at 16 x 8, 1 x 1 p50 900 us; busiest cell reached 3",
             "written    target/bench/x/run.json",
         ] {
             assert!(

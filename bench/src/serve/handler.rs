@@ -43,7 +43,7 @@ impl Job {
             .clone()
     }
 
-    fn note(&self, fault: String) {
+    pub(super) fn note(&self, fault: String) {
         /// Kinds of faults that are kept apart; a hostile peer can make up many.
         const KINDS: usize = 64;
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,6 +107,6 @@ async fn serve_echo<S: Stream>(job: &Job, stream: S, host: impl Host) {
 }
 
 /// Without addresses and numbers, so that equal faults are counted together.
-fn kind(error: &io::Error) -> String {
+pub(super) fn kind(error: &io::Error) -> String {
     format!("the connection broke: {}", error.kind())
 }

@@ -1,7 +1,9 @@
 //! The servers under test: shards, and the shared pool they are compared with. Both run the very same connection functions.
+//! Beside them the null server, which tests the load generator.
 
 pub(crate) mod handler;
 pub(crate) mod lanes;
+pub(crate) mod null;
 pub(crate) mod pool;
 pub(crate) mod pool_stream;
 pub(crate) mod shards;

@@ -82,8 +82,12 @@ fn a_dry_run_and_a_list_run_nothing() {
         .stdout,
         "one plan per seed"
     );
+    let text = String::from_utf8_lossy(&dry.stdout).into_owned();
     assert!(
-        String::from_utf8_lossy(&dry.stdout).contains("tcp.shards2.auto.1024.c16.w8.work0.closed")
+        text.contains("tcp.shards2.auto.1024.c16.w8.work0.closed")
+            && text
+                .contains("floor first: the null server at 1 x 1 x 1024 B and at 16 x 8 x 1024 B"),
+        "{text}"
     );
     let many = run(folder.path(), "run --dry-run --shards 64");
     assert!(

@@ -37,6 +37,7 @@ fn every_server_passes_the_test() {
             last.ends_with(" passed, 0 failed") && !last.starts_with('0'),
             "{text}"
         );
+        assert!(text.contains("PASS  tcp   null"), "{text}");
     }
 }
 
@@ -100,13 +101,12 @@ fn a_run_leaves_its_files_and_prints_json_alone() {
         |line| line["load"]["counters"]["received"].as_u64() > Some(0)
             && line["done"]["done"] == true
     ));
-    assert_eq!(
-        journal
-            .iter()
-            .filter(|line| line["pass"] == "counted")
-            .count(),
-        3
-    );
+    let passes = |name: &str| journal.iter().filter(|line| line["pass"] == name).count();
+    assert_eq!((passes("counted"), passes("floor")), (3, 2));
+    assert!(printed["floor"]["null_rt_per_s"].as_f64() > Some(0.0));
+    assert!(printed["floor"]["null_rtt_p50_ns"].as_u64() > Some(0));
+    assert!(printed["cells"][0]["floor_share"].as_f64() > Some(0.0));
+    assert!(stderr.contains("generator  floor "), "{stderr}");
     assert!(
         std::fs::read_to_string(out.join("report.txt"))
             .unwrap()
@@ -118,7 +118,7 @@ fn a_run_leaves_its_files_and_prints_json_alone() {
 fn a_signal_leaves_a_valid_partial_result_and_no_children() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let folder = tempfile::tempdir().unwrap();
-        let long = SHORT.replace("--rounds 3", "--rounds 500");
+        let long = SHORT.replace("--rounds 3", "--no-floor --rounds 500");
         let child = start(folder.path(), &long);
         let journal = folder.path().join("out/samples.jsonl");
         eventually(|| (std::fs::read_to_string(&journal).ok()?.lines().count() >= 5).then_some(()));
@@ -140,7 +140,7 @@ fn a_signal_leaves_a_valid_partial_result_and_no_children() {
 #[test]
 fn a_server_killed_under_load_fails_its_cell_only() {
     let folder = tempfile::tempdir().unwrap();
-    let child = start(folder.path(), &SHORT.replace("60ms", "300ms"));
+    let child = start(folder.path(), &SHORT.replace("60ms", "300ms --no-floor"));
     // Where there is a load there is a server that serves.
     let server = eventually(|| {
         children_of(child.id(), "load").first()?;
