@@ -412,6 +412,9 @@ fn server_args(job: &Job<'_>) -> Vec<String> {
     args
 }
 
+/// Messages of each client in [`Pass::Check`].
+const CHECKED_MESSAGES: u64 = 100;
+
 fn load_args(job: &Job<'_>, ready: &Ready) -> Vec<String> {
     let factors = &job.cell.factors;
     let pairs = [
@@ -421,7 +424,11 @@ fn load_args(job: &Job<'_>, ready: &Ready) -> Vec<String> {
         ("--window", factors.window.to_string()),
         ("--payload", factors.payload.to_string()),
         ("--duration", format!("{}ms", job.timing.window.as_millis())),
-        ("--warmup", format!("{}ms", job.timing.warmup.as_millis())),
+        match job.pass {
+            // The window is then the longest that they may take.
+            Pass::Check => ("--messages", CHECKED_MESSAGES.to_string()),
+            _ => ("--warmup", format!("{}ms", job.timing.warmup.as_millis())),
+        },
         ("--verify", job.verify.name().to_owned()),
         ("--server-pid", ready.pid.to_string()),
         ("--json", "-".to_owned()),

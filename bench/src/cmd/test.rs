@@ -1,4 +1,4 @@
-//! `bench test`: every protocol, driver and model once, and the null server, for a moment, with every reply checked. Not a
+//! `bench test`: every protocol, driver and model once, and the null server, for a hundred messages a client, with every reply checked. Not a
 //! measurement, so it runs in any build.
 
 use crate::case::Cell;
@@ -13,9 +13,10 @@ use crate::stdout;
 use anyhow::Context;
 use std::time::Duration;
 
+/// The longest a cell may take.
 const TIMING: Timing = Timing {
-    warmup: Duration::from_millis(10),
-    window: Duration::from_millis(40),
+    warmup: Duration::ZERO,
+    window: Duration::from_secs(10),
 };
 
 /// Runs it.
@@ -70,7 +71,7 @@ fn check_all(cells: &[Cell], runner: &mut dyn Runner, interrupt: &Interrupt) -> 
             cell,
             timing: TIMING,
             verify: Verify::Full,
-            pass: Pass::Timed,
+            pass: Pass::Check,
         });
         if interrupt.caught().is_some() {
             break;
