@@ -185,7 +185,7 @@ pub(crate) fn whole_ns(time: Duration) -> u64 {
 }
 
 mod nanoseconds {
-    //! A [`Duration`](std::time::Duration) as an integer of nanoseconds.
+    //! A [`Duration`] as an integer of nanoseconds.
 
     use serde::{Deserialize, Deserializer, Serializer};
     use std::time::Duration;

@@ -72,3 +72,8 @@ pub use race::{Either, Race, race};
 pub use shard::Shard;
 pub use shutdown::{Stopper, Stopping, stopping};
 pub use task::{Panic, Task, TaskError, spawn};
+
+/// The program in the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

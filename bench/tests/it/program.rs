@@ -64,6 +64,7 @@ pub(crate) fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(Instant::now() < deadline, "it did not happen within 20 s");
+        // tidy: sleep because the other process has no way to tell this one.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
