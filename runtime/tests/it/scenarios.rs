@@ -492,7 +492,7 @@ async fn leave_everything_in_flight<B: Backend>(
 
 /// In a process of its own, whose descriptors and memory must stay as they are.
 fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
-    const ROUNDS: u32 = 300;
+    const ROUNDS: u32 = if cfg!(debug_assertions) { 300 } else { 1_000 };
     alone(None, || {
         // Panics are expected here, by the hundred.
         std::panic::set_hook(Box::new(|panic| {
