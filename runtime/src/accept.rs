@@ -14,7 +14,7 @@ use crate::{
     wake::{Phase, Remote},
 };
 use crossbeam_queue::ArrayQueue;
-use shardloop_platform::socket::ListenOptions;
+use shardloop_platform::socket::{ListenOptions, is_descriptor_exhaustion};
 use std::{
     fmt,
     future::poll_fn,
@@ -157,8 +157,10 @@ pub(crate) async fn accept_for<B: Backend>(
     mut listener: B::Listener,
     targets: Vec<Arc<Inbox<B::Socket>>>,
 ) {
-    /// How long a failed accept waits. For want of descriptors, trying at once would only burn the CPU that could free some.
+    /// How long accepting waits for descriptors to become free; trying at once would only burn the CPU that could free some.
     const BACK_OFF: Duration = Duration::from_millis(100);
+    /// How long it waits after any other error, which mostly concerns that one connection.
+    const BREATH: Duration = Duration::from_millis(1);
     /// Connections taken in a row before other tasks have their turn.
     const BATCH: u64 = 16;
 
@@ -176,9 +178,14 @@ pub(crate) async fn accept_for<B: Backend>(
                     yield_now().await;
                 }
             }
-            Either::Right(Err(_)) => {
+            Either::Right(Err(error)) => {
                 core.counters().accept_errors.add(1);
-                if race(sleep(BACK_OFF), stop.as_mut()).await == Either::Right(()) {
+                let pause = if is_descriptor_exhaustion(&error) {
+                    BACK_OFF
+                } else {
+                    BREATH
+                };
+                if race(sleep(pause), stop.as_mut()).await == Either::Right(()) {
                     return;
                 }
             }

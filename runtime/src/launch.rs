@@ -100,6 +100,9 @@ pub type Error = Box<dyn StdError + Send + Sync>;
 
 /// Starts a plan on the engine `B`: `service` runs once on every shard. Returns when all shards run.
 ///
+/// A service that returns ends its shard: its detached tasks get the drain deadline, and other shards go on. If it panics, or if it ran
+/// on the shard that accepts for the others ([`Accept::Handoff`]), all shards are asked to end.
+///
 /// # Errors
 /// Nothing runs then: [`LaunchError`].
 pub fn launch<B: Backend, T: Send + 'static>(
@@ -347,14 +350,15 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
         starting.add(recruit, service.clone())?;
     }
     let (remotes, seats) = starting.wait_for_all()?;
-    let world = Arc::new(world::<B>(&plan, &addresses, &remotes));
+    let stopper = Stopper::new(remotes.clone());
+    let world = Arc::new(world::<B>(&plan, &addresses, &remotes, stopper.clone()));
     // The barrier: no shard's service has run before this.
     starting.go(&world);
     Ok(Running {
         threads: std::mem::take(&mut starting.threads),
         addresses,
         seats,
-        stopper: Stopper::new(remotes),
+        stopper,
         engine: B::NAME,
         capabilities,
     })
@@ -382,7 +386,12 @@ fn bind<B: Backend>(plan: &Plan) -> Result<Bound<B>, LaunchError> {
     Ok(bound)
 }
 
-fn world<B: Backend>(plan: &Plan, addresses: &[SocketAddr], remotes: &[Arc<Remote>]) -> World<B> {
+fn world<B: Backend>(
+    plan: &Plan,
+    addresses: &[SocketAddr],
+    remotes: &[Arc<Remote>],
+    stopper: Stopper,
+) -> World<B> {
     let door = |(endpoint, address): (&Endpoint, &SocketAddr)| Door {
         address: *address,
         accept: endpoint.accept,
@@ -394,6 +403,7 @@ fn world<B: Backend>(plan: &Plan, addresses: &[SocketAddr], remotes: &[Arc<Remot
     };
     World {
         shards: plan.shards,
+        stopper,
         doors: plan.endpoints.iter().zip(addresses).map(door).collect(),
     }
 }
@@ -499,7 +509,12 @@ fn shard_thread<B: Backend, T: Send + 'static>(
     let mut core = None;
     let ended = B::run(&plan.engine, || {
         let current = context::current();
-        let result = Ok((current.remote().clone(), seat.clone()));
+        // Within the engine, and before the barrier: a listener that cannot be had is an error of the launch.
+        let adopted = adopt::<B>(listeners);
+        let (result, listeners) = match adopted {
+            Ok(listeners) => (Ok((current.remote().clone(), seat.clone())), listeners),
+            Err(error) => (Err(error), Vec::new()),
+        };
         core = Some(current);
         let _ = arrivals.send(Arrived { index, result });
         let world = started.recv().ok();
@@ -526,6 +541,11 @@ fn shard_thread<B: Backend, T: Send + 'static>(
         }
     });
     report(index, seat, ended, core.as_deref())
+}
+
+fn adopt<B: Backend>(bound: Vec<Option<B::Bound>>) -> io::Result<Vec<Option<B::Listener>>> {
+    let each = |bound: Option<B::Bound>| bound.map(B::adopt_listener).transpose();
+    bound.into_iter().map(each).collect()
 }
 
 fn report<T>(
@@ -564,11 +584,11 @@ struct Served<T> {
 /// A shard's main future: accepts, serves, drains.
 async fn serve<B: Backend, T>(
     shard: Shard<B>,
-    listeners: Vec<Option<B::Bound>>,
+    listeners: Vec<Option<B::Listener>>,
     service: impl AsyncFn(Shard<B>) -> T,
     drain: Duration,
 ) -> Served<T> {
-    let closing = Closing(shard.clone());
+    let mut closing = Closing::new(shard.clone());
     let acceptors = start_acceptors(&shard, listeners);
     let mut stopped_at = None;
     let deadline = async {
@@ -583,7 +603,7 @@ async fn serve<B: Backend, T>(
     for acceptor in acceptors {
         acceptor.cancel().await;
     }
-    closing.0.inboxes().for_each(Inbox::close);
+    closing.returned();
     let drained = stopped_at.map_or(Duration::ZERO, |at| now().saturating_duration_since(at));
     Served {
         result,
@@ -591,34 +611,59 @@ async fn serve<B: Backend, T>(
     }
 }
 
-/// Lets no connection wait for a shard that has ended, however it ended: others serve what comes.
-struct Closing<B: Backend>(Shard<B>);
+/// What the end of a shard's service means for the others, however it ended.
+///
+/// No connection waits for it: others serve what comes. If it panicked, or if it accepted for others, the plan as a whole is asked to
+/// end: a service of which a part is missing, or that no connection reaches any more, is better restarted than left running.
+struct Closing<B: Backend> {
+    shard: Shard<B>,
+    panicked: bool,
+}
+
+impl<B: Backend> Closing<B> {
+    fn new(shard: Shard<B>) -> Self {
+        // Taken back when the service returns; a panic does not come that far.
+        Self {
+            shard,
+            panicked: true,
+        }
+    }
+
+    /// The service has returned, or was cut off.
+    fn returned(&mut self) {
+        self.panicked = false;
+        self.shard.inboxes().for_each(Inbox::close);
+        if self.shard.accepts_for_others() {
+            self.shard.world().stopper.drain();
+        }
+    }
+}
 
 impl<B: Backend> Drop for Closing<B> {
     fn drop(&mut self) {
-        self.0.inboxes().for_each(|inbox| {
+        self.shard.inboxes().for_each(|inbox| {
             inbox.close();
             inbox.clear();
         });
+        if self.panicked {
+            self.shard.world().stopper.drain();
+        }
     }
 }
 
 fn start_acceptors<B: Backend>(
     shard: &Shard<B>,
-    listeners: Vec<Option<B::Bound>>,
+    listeners: Vec<Option<B::Listener>>,
 ) -> Vec<Task<()>> {
-    let mut acceptors = Vec::new();
-    for (endpoint, bound) in listeners.into_iter().enumerate() {
-        let Some(bound) = bound else { continue };
+    let start = |(endpoint, listener): (usize, Option<B::Listener>)| {
         let targets = shard.world().doors[endpoint].targets(shard.index());
-        acceptors.push(shard.spawn(async move {
-            match B::adopt_listener(bound) {
-                Ok(listener) => accept_for::<B>(listener, targets).await,
-                Err(_) => context::current().counters().accept_errors.add(1),
-            }
-        }));
-    }
-    acceptors
+        listener.map(|listener| shard.spawn(accept_for::<B>(listener, targets)))
+    };
+    listeners
+        .into_iter()
+        .enumerate()
+        .filter_map(start)
+        .collect()
 }
 
 /// Waits until only the calling task is left. Returns how many others there are when `limit` is over first.

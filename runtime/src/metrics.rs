@@ -19,7 +19,7 @@ pub struct Metrics {
     pub foreign_wakes: u64,
     /// Connections taken from a listener by this shard.
     pub accepted: u64,
-    /// Connections this shard was given to serve.
+    /// Connections this shard made its own: given to it to serve, or connected by itself.
     pub adopted: u64,
     /// Times that accepting failed, for want of descriptors or otherwise.
     pub accept_errors: u64,

@@ -6,7 +6,7 @@ use crate::{
     metrics::Metrics,
     options::StreamOptions,
     placement::Seat,
-    shutdown::{Stopping, stopping},
+    shutdown::{Stopper, Stopping, stopping},
     task::{Task, spawn},
 };
 use std::{fmt, future::Future, net::SocketAddr, rc::Rc, sync::Arc};
@@ -23,6 +23,7 @@ pub(crate) struct Facts<B: Backend> {
 /// What all shards of a plan have in common.
 pub(crate) struct World<B: Backend> {
     pub(crate) shards: usize,
+    pub(crate) stopper: Stopper,
     pub(crate) doors: Vec<Door<B>>,
 }
 
@@ -114,6 +115,12 @@ impl<B: Backend> Shard<B> {
             .doors
             .iter()
             .map(|door| &*door.inboxes[self.index()])
+    }
+
+    /// Whether other shards depend on this one for their connections.
+    pub(crate) fn accepts_for_others(&self) -> bool {
+        let handed_out = |door: &Door<B>| door.accept == Accept::Handoff;
+        self.index() == 0 && self.count() > 1 && self.0.world.doors.iter().any(handed_out)
     }
 
     pub(crate) fn world(&self) -> &Arc<World<B>> {

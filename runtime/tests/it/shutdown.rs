@@ -33,6 +33,9 @@ on_every_engine!(
     a_flood_of_connections_does_not_delay_the_end,
     dropping_the_handle_ends_the_shards,
     stopping_before_the_service_looks_is_seen,
+    a_service_that_panics_takes_the_plan_along,
+    the_shard_that_accepts_takes_the_plan_along,
+    a_shard_that_accepts_for_itself_ends_alone,
     bad_numbers_of_shards_are_refused,
     an_endpoint_that_cannot_be_bound_leaves_nothing_running,
     an_engine_that_cannot_be_built_leaves_nothing_running,
@@ -271,6 +274,63 @@ fn stopping_before_the_service_looks_is_seen<B: Backend>() {
         let running = launch::<B, _>(Plan::new(1), async |_| stopping().await).expect("starts");
         finish(running);
     }
+}
+
+fn a_service_that_panics_takes_the_plan_along<B: Backend>() {
+    let service = async |shard: Shard<B>| {
+        assert_ne!(shard.index(), 1, "the service breaks");
+        stopping().await;
+    };
+    let report = launch::<B, _>(Plan::new(3), service)
+        .expect("starts")
+        .wait();
+    assert!(matches!(report.shards[1].result, Err(TaskError::Panic(_))));
+    assert!(report.shards[0].result.is_ok() && report.shards[2].result.is_ok());
+    assert!(
+        report
+            .first_panic()
+            .is_some_and(|text| text.contains("the service breaks"))
+    );
+}
+
+fn the_shard_that_accepts_takes_the_plan_along<B: Backend>() {
+    let service = async |shard: Shard<B>| {
+        if shard.index() > 0 {
+            // Only the accepting shard could still bring connections, and it has ended.
+            while shard.incoming(0).next().await.is_some() {}
+        }
+    };
+    let running = launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts");
+    assert_clean(&running.wait());
+}
+
+fn a_shard_that_accepts_for_itself_ends_alone<B: Backend>() {
+    if !socket::REUSE_PORT_SPREADS {
+        return engine::skip(B::NAME, "SO_REUSEPORT does not spread connections here");
+    }
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let service = async move |shard: Shard<B>| {
+        if shard.index() == 0 {
+            ended.send(()).expect("somebody waits");
+            return;
+        }
+        polite_echo(shard).await;
+    };
+    let running = launch::<B, _>(plan(2, Accept::ReusePort), service).expect("starts");
+    has_ended.recv().expect("the first shard has ended");
+    // Connections whose hash led to the listener that is gone may be reset; in time one reaches the other shard.
+    let address = running.addresses()[0];
+    until("the other shard echoes", || {
+        let mut byte = [0];
+        TcpStream::connect(address)
+            .and_then(|mut stream| {
+                std::io::Write::write_all(&mut stream, b"x")?;
+                stream.read_exact(&mut byte)
+            })
+            .is_ok_and(|()| byte == *b"x")
+    });
+    running.stopper().drain();
+    assert_clean(&running.wait());
 }
 
 fn bad_numbers_of_shards_are_refused<B: Backend>() {
