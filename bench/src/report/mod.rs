@@ -189,6 +189,13 @@ fn failures(file: &RunFile, folder: &str) -> String {
     text
 }
 
+/// What to do with the first table in hand, in commands that work in a checkout.
+const NEXT: &str = "\
+next       cargo run --release -p bench -- run --protocols tcp --rounds 10
+           cargo run --release -p bench -- run --protocols tcp --payload 64,1K,16K --window 1,8
+           cargo run --release -p bench -- list
+";
+
 fn closing(file: &RunFile, folder: &str) -> String {
     let mut text = String::from("\n");
     if file.interrupted {
@@ -199,12 +206,10 @@ fn closing(file: &RunFile, folder: &str) -> String {
         text.push_str(&conclusion::shows(file));
         text.push_str(&wrap("does not   ", &conclusion::does_not_show(file)));
     }
-    let _ = writeln!(
-        text,
-        "written    {folder}/run.json (+ report.txt, plan.json, samples.jsonl)"
-    );
+    let written = format!("{folder}/run.json (+ report.txt, plan.json, samples.jsonl)");
+    text.push_str(&wrap("written    ", &written));
     if file.design.name == "quick" {
-        text.push_str("next       bench run --rounds 10 --duration 1s      bench run --payload 64,1K,16K      bench list\n");
+        text.push_str(NEXT);
     }
     text
 }
