@@ -439,7 +439,7 @@ mod tests {
         assert!(cli.command.is_none());
         assert_eq!(
             (cli.quick.seed, cli.quick.rounds, cli.quick.budget),
-            (Some(7), 6, Duration::from_secs(50))
+            (Some(7), 10, Duration::from_secs(50))
         );
         assert_eq!(
             cli.quick.output.output(Duration::ZERO).json,
