@@ -83,7 +83,7 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accept {
     /// One listener per shard on the same address; the kernel picks by a hash of the addresses, so a few connections may bunch on
-    /// one shard. Linux only: elsewhere all connections go to one listener.
+    /// one shard. Linux only: elsewhere all connections would go to one listener, so a plan of several shards is refused.
     ReusePort,
     /// Shard 0 accepts and gives each connection to the next shard in turn, so that counts differ by at most one. Costs a wake of the
     /// other thread per connection, nothing after that.

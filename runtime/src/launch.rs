@@ -91,7 +91,9 @@ impl Plan {
 
 /// What shards do, when the engine is to be chosen by name: the same for every engine.
 pub trait Service: Clone + Send + 'static {
-    /// Serves on one shard until it is asked to end.
+    /// Serves on one shard until it is asked to end. [`Incoming::next`](crate::Incoming::next) gives `None` then, while the tasks of
+    /// connections go on until they are done or the drain deadline comes: what they do after that, count in something they share with
+    /// you (an `Arc` in the service), and read it once [`run`] has returned.
     fn run<B: Backend>(self, shard: Shard<B>) -> impl Future<Output = Result<(), Error>>;
 }
 

@@ -18,7 +18,15 @@ impl Default for EngineOptions {
     }
 }
 
-/// How a connection is made.
+/// How a connection is made. It has no default: write it out.
+///
+/// ```
+/// use shardloop::{ConnectOptions, StreamOptions};
+/// use std::time::Duration;
+///
+/// let stream = StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
+/// let options = ConnectOptions { stream, deadline: Duration::from_secs(5) };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// What the connection is set to.

@@ -25,6 +25,9 @@ pub fn now() -> Instant {
 }
 
 /// Waits for `duration`. Zero is over at the next turn; what is beyond the clock's range never comes.
+///
+/// # Panics
+/// Outside a shard, when it is called.
 pub fn sleep(duration: Duration) -> Sleep {
     let core = context::current();
     let deadline = core.now().checked_add(duration);
@@ -37,6 +40,9 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// Waits until `deadline`.
+///
+/// # Panics
+/// Outside a shard, when it is called.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         core: context::current(),
@@ -117,6 +123,9 @@ impl fmt::Debug for Sleep {
 ///
 /// # Errors
 /// [`Elapsed`] when the time was over first.
+///
+/// # Panics
+/// Outside a shard, when it is called.
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     Timeout {
         future,

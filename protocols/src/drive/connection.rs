@@ -6,6 +6,37 @@ use shardloop::Stream;
 use std::{error::Error, fmt, io, ops::Deref};
 
 /// A stream with a machine on it, server or client.
+///
+/// A client of [`length`](crate::length) that asks once and waits for the answer, at most a second for each piece of it:
+///
+/// ```no_run
+/// use shardloop::{Backend, ConnectOptions, Error, StreamOptions, time::timeout};
+/// use shardloop_protocols::{Flow, drive::{Connection, OnShard, Turned}, length::{Length, Reply}};
+/// use std::{net::SocketAddr, time::Duration};
+///
+/// /// To be called on a shard.
+/// async fn ask<B: Backend>(server: SocketAddr, question: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+///     let stream = StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
+///     let options = ConnectOptions { stream, deadline: Duration::from_secs(5) };
+///     let mut connection = Connection::new(B::connect(&[server], &options).await?, Length::default());
+///
+///     // The outer error is the connection's, the inner one what the closure returned.
+///     connection.send(&OnShard, |mut request: Reply<'_>| request.send(question)).await??;
+///
+///     let mut answer = None;
+///     while answer.is_none() {
+///         let received = timeout(Duration::from_secs(1), connection.receive()).await??;
+///         let mut app = |message: &mut [u8], _: Reply<'_>| {
+///             answer = Some(message.to_vec());
+///             Flow::Continue
+///         };
+///         if connection.work_off(&OnShard, &mut app, received).await? == Turned::Closed {
+///             break;
+///         }
+///     }
+///     Ok(answer)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Connection<S: Stream, M> {
     stream: S,
