@@ -26,6 +26,10 @@ impl Service for Echo {
                 B::NAME,
                 shard.address(0)
             );
+            // Why `auto` did not take a better engine, for example.
+            for remark in &shard.capabilities().remarks {
+                println!("{remark}");
+            }
         }
         let mut incoming = shard.incoming(0);
         while let Some((stream, _peer)) = incoming.next().await {

@@ -7,7 +7,7 @@ use crate::{
     accept::{Accept, Endpoint, Inbox, accept_for},
     backend::{Backend, Capabilities, Ended, Unavailable},
     context,
-    kind::Kind,
+    kind::{Choice, Kind},
     metrics::Metrics,
     options::EngineOptions,
     placement::{Placement, Seat},
@@ -111,7 +111,8 @@ pub fn launch<B: Backend, T: Send + 'static>(
     plan: Plan,
     service: impl AsyncFn(Shard<B>) -> T + Clone + Send + 'static,
 ) -> Result<Running<T>, LaunchError> {
-    B::launch(plan, service)
+    let capabilities = B::probe(&plan.engine).map_err(LaunchError::Unavailable)?;
+    B::launch(plan, capabilities, service)
 }
 
 /// Starts a plan on the engine that `kind` names, or on the best one that works here.
@@ -123,16 +124,14 @@ pub fn start(
     plan: Plan,
     service: impl Service,
 ) -> Result<Running<Result<(), Error>>, LaunchError> {
-    let choice = kind
+    let Choice { kind, capabilities } = kind
         .choose(&plan.engine)
         .map_err(LaunchError::Unavailable)?;
-    let mut running = crate::with_backend!(
-        choice.kind,
-        B => B::launch(plan, async move |shard| service.clone().run::<B>(shard).await),
+    crate::with_backend!(
+        kind,
+        B => B::launch(plan, capabilities, async move |shard| service.clone().run::<B>(shard).await),
         auto => unreachable!("a choice is an engine")
-    )?;
-    running.capabilities = choice.capabilities;
-    Ok(running)
+    )
 }
 
 /// Runs a plan until its services have ended, or SIGINT or SIGTERM comes: the first drains, a second ends it at once. Call it before
@@ -145,7 +144,7 @@ pub fn run(
     plan: Plan,
     service: impl Service,
 ) -> Result<Report<Result<(), Error>>, LaunchError> {
-    let signals = Signals::block().map_err(LaunchError::Thread)?;
+    let signals = Signals::block().map_err(LaunchError::Signals)?;
     let running = start(kind, plan, service)?;
     let stopper = running.stopper();
     let wait = move || {
@@ -175,7 +174,11 @@ pub enum LaunchError {
     Bind(BindError),
     /// `ReusePort` does not spread connections on this system.
     NoReusePort(SocketAddr),
-    /// A thread could not be started or set up.
+    /// A bound endpoint would not tell its address.
+    Address(io::Error),
+    /// The signals that end a plan could not be taken over.
+    Signals(io::Error),
+    /// A thread could not be started.
     Thread(io::Error),
     /// An engine could not be built on one of the shards.
     Engine {
@@ -203,6 +206,13 @@ impl fmt::Display for LaunchError {
             Self::NoReusePort(address) => write!(
                 f,
                 "{address}: SO_REUSEPORT does not spread connections on this system, so one shard would get them all; use Accept::Handoff"
+            ),
+            Self::Address(error) => {
+                write!(f, "a bound endpoint would not tell its address: {error}")
+            }
+            Self::Signals(error) => write!(
+                f,
+                "SIGINT and SIGTERM could not be taken over, so nothing could end the shards in order: {error}"
             ),
             Self::Thread(error) => write!(f, "a thread could not be started: {error}"),
             Self::Engine {
@@ -273,6 +283,8 @@ impl<T> Running<T> {
                 .expect("every panic of a task is caught, so a shard's thread returns")
         };
         Report {
+            engine: self.engine,
+            capabilities: std::mem::take(&mut self.capabilities),
             shards: threads.into_iter().map(join).collect(),
         }
     }
@@ -289,6 +301,10 @@ impl<T> Drop for Running<T> {
 /// How the shards of a plan ended.
 #[derive(Debug)]
 pub struct Report<T> {
+    /// The engine they ran on.
+    pub engine: &'static str,
+    /// What it offered, and why it was chosen.
+    pub capabilities: Capabilities,
     /// In their order.
     pub shards: Vec<ShardReport<T>>,
 }
@@ -333,10 +349,10 @@ pub struct ShardReport<T> {
 /// Starts each shard on a thread of its own.
 pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
     plan: Plan,
+    capabilities: Capabilities,
     service: impl AsyncFn(Shard<B>) -> T + Clone + Send + 'static,
 ) -> Result<Running<T>, LaunchError> {
     plan.check()?;
-    let capabilities = B::probe(&plan.engine).map_err(LaunchError::Unavailable)?;
     let Bound {
         mut listeners,
         addresses,
@@ -353,7 +369,12 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
     }
     let (remotes, seats) = starting.wait_for_all()?;
     let stopper = Stopper::new(remotes.clone());
-    let world = Arc::new(world::<B>(&plan, &addresses, &remotes, stopper.clone()));
+    let world = Arc::new(World {
+        shards: plan.shards,
+        stopper: stopper.clone(),
+        capabilities: capabilities.clone(),
+        doors: doors::<B>(&plan, &addresses, &remotes),
+    });
     // The barrier: no shard's service has run before this.
     starting.go(&world);
     Ok(Running {
@@ -382,32 +403,25 @@ fn bind<B: Backend>(plan: &Plan) -> Result<Bound<B>, LaunchError> {
         let group = B::bind(&endpoint.listen_options(), count).map_err(LaunchError::Bind)?;
         bound
             .addresses
-            .push(B::address(&group[0]).map_err(LaunchError::Thread)?);
+            .push(B::address(&group[0]).map_err(LaunchError::Address)?);
         bound.listeners.push(group);
     }
     Ok(bound)
 }
 
-fn world<B: Backend>(
+fn doors<B: Backend>(
     plan: &Plan,
     addresses: &[SocketAddr],
     remotes: &[Arc<Remote>],
-    stopper: Stopper,
-) -> World<B> {
+) -> Vec<Door<B>> {
+    let inbox = |remote: &Arc<Remote>| Arc::new(Inbox::new(remote.clone()));
     let door = |(endpoint, address): (&Endpoint, &SocketAddr)| Door {
         address: *address,
         accept: endpoint.accept,
         stream: endpoint.stream,
-        inboxes: remotes
-            .iter()
-            .map(|remote| Arc::new(Inbox::new(remote.clone())))
-            .collect(),
+        inboxes: remotes.iter().map(inbox).collect(),
     };
-    World {
-        shards: plan.shards,
-        stopper,
-        doors: plan.endpoints.iter().zip(addresses).map(door).collect(),
-    }
+    plan.endpoints.iter().zip(addresses).map(door).collect()
 }
 
 /// One shard before it runs.

@@ -70,6 +70,7 @@ pub use options::{ConnectOptions, EngineOptions, StreamOptions};
 pub use placement::{Placement, Seat};
 pub use race::{Either, Race, race};
 pub use shard::Shard;
+pub use shardloop_platform::socket::{BindCause, BindError, ListenOptions};
 pub use shutdown::{Stopper, Stopping, stopping};
 pub use task::{Panic, Task, TaskError, spawn};
 

@@ -2,7 +2,7 @@
 
 use crate::{
     accept::{Accept, Inbox, Incoming},
-    backend::Backend,
+    backend::{Backend, Capabilities},
     metrics::Metrics,
     options::StreamOptions,
     placement::Seat,
@@ -24,6 +24,7 @@ pub(crate) struct Facts<B: Backend> {
 pub(crate) struct World<B: Backend> {
     pub(crate) shards: usize,
     pub(crate) stopper: Stopper,
+    pub(crate) capabilities: Capabilities,
     pub(crate) doors: Vec<Door<B>>,
 }
 
@@ -61,6 +62,12 @@ impl<B: Backend> Shard<B> {
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.world.shards
+    }
+
+    /// What its engine offers, and why `auto` chose it, if it did.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.0.world.capabilities
     }
 
     /// Where it runs.

@@ -93,16 +93,18 @@ pub trait Backend: Sized + 'static {
         options: &ConnectOptions,
     ) -> impl Future<Output = io::Result<Self::Stream>>;
 
-    /// Starts a plan on this engine, each shard on a thread of its own; see [`launch`](crate::launch()). An engine that runs its
+    /// Starts a plan on this engine, which was found to offer `capabilities`, each shard on a thread of its own; see
+    /// [`launch`](crate::launch()). An engine that runs its
     /// shards otherwise, as a simulated world does on one thread, has its own way.
     ///
     /// # Errors
     /// Nothing runs then.
     fn launch<T: Send + 'static>(
         plan: Plan,
+        capabilities: Capabilities,
         service: impl AsyncFn(Shard<Self>) -> T + Clone + Send + 'static,
     ) -> Result<Running<T>, LaunchError> {
-        launch_threads(plan, service)
+        launch_threads(plan, capabilities, service)
     }
 }
 
