@@ -6,6 +6,8 @@
 )]
 
 mod null;
+mod peers;
 mod program;
 mod refusals;
 mod runs;
+mod server;

@@ -1,67 +1,23 @@
 //! The null server through the built program: every byte comes back, it ends when asked, and it says what it is.
 
-use crate::program::{ended, run, start};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::program::{ended, run};
+use crate::server::Server;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout};
 
-/// A null server that serves.
-struct Null {
-    process: Child,
-    stdout: BufReader<ChildStdout>,
-    ready: Value,
-}
-
-impl Null {
-    fn start(folder: &Path, protocol: &str) -> Self {
-        let mut process = start(folder, &format!("serve --null --protocol {protocol}"));
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let ready = next_line(&mut stdout);
-        Null {
-            process,
-            stdout,
-            ready,
-        }
-    }
-
-    fn address(&self) -> &str {
-        self.ready["address"].as_str().unwrap()
-    }
-
-    /// SIGTERM: its last line, and the exit code.
-    fn end(mut self) -> (Value, Option<i32>) {
-        let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap());
-        kill(pid, Signal::SIGTERM).unwrap();
-        let done = next_line(&mut self.stdout);
-        (done, self.process.wait().unwrap().code())
-    }
-}
-
-impl Drop for Null {
-    /// A failed test leaves none behind.
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn next_line(from: &mut impl BufRead) -> Value {
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap()
+fn null(folder: &Path, protocol: &str) -> Server {
+    Server::start(folder, &format!("--null --protocol {protocol}"))
 }
 
 #[test]
 fn every_reply_is_right_whatever_the_load() {
     let folder = tempfile::tempdir().unwrap();
     for protocol in ["tcp", "echo"] {
-        let null = Null::start(folder.path(), protocol);
+        let server = null(folder.path(), protocol);
         assert_eq!(
-            (&null.ready["model"], &null.ready["driver"]),
+            (&server.ready["model"], &server.ready["driver"]),
             (&Value::from("null"), &Value::from("null"))
         );
         let mut accepted = 0;
@@ -70,7 +26,7 @@ fn every_reply_is_right_whatever_the_load() {
             "--clients 40 --window 8 --payload 1K --messages 50",
             "--clients 1 --window 1 --payload 16 --messages 100",
         ] {
-            let connect = format!("--protocol {protocol} --connect {}", null.address());
+            let connect = format!("--protocol {protocol} --connect {}", server.address());
             let output = run(
                 folder.path(),
                 &format!("load {connect} {load} --verify full --json -"),
@@ -81,7 +37,7 @@ fn every_reply_is_right_whatever_the_load() {
             let sent = asked_for(load);
             assert_eq!(report["counters"]["received"].as_u64(), Some(sent));
         }
-        let (done, code) = null.end();
+        let (done, code) = server.end();
         assert_eq!(
             (code, done["accepted"].as_u64()),
             (Some(0), Some(accepted)),
@@ -105,8 +61,8 @@ fn asked_for(load: &str) -> u64 {
 #[test]
 fn a_half_closed_connection_gets_all_its_bytes_back() {
     let folder = tempfile::tempdir().unwrap();
-    let null = Null::start(folder.path(), "echo");
-    let mut stream = TcpStream::connect(null.address()).unwrap();
+    let server = null(folder.path(), "echo");
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     let sent: Vec<u8> = (0..8_000_000_u32).map(|at| (at % 251) as u8).collect();
     let mut writer = stream.try_clone().unwrap();
     let came = std::thread::scope(|scope| {
@@ -119,23 +75,23 @@ fn a_half_closed_connection_gets_all_its_bytes_back() {
         came
     });
     assert!(came == sent, "{} of {} bytes", came.len(), sent.len());
-    assert_eq!(null.end().1, Some(0));
+    assert_eq!(server.end().1, Some(0));
 }
 
 #[test]
 fn a_peer_that_does_not_read_holds_nobody_up_and_its_end_is_cut_off() {
     let folder = tempfile::tempdir().unwrap();
-    let null = Null::start(folder.path(), "echo");
-    let mut greedy = TcpStream::connect(null.address()).unwrap();
+    let server = null(folder.path(), "echo");
+    let mut greedy = TcpStream::connect(server.address()).unwrap();
     greedy.set_nonblocking(true).unwrap();
     // Until nothing more is taken on the whole way; the server may then still move some of it on.
     while greedy.write(&[7; 65_536]).is_ok() {}
-    let mut other = TcpStream::connect(null.address()).unwrap();
+    let mut other = TcpStream::connect(server.address()).unwrap();
     other.write_all(b"still there?").unwrap();
     let mut answer = [0; 12];
     other.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"still there?");
-    let (done, code) = null.end();
+    let (done, code) = server.end();
     assert_eq!(
         (code, done["left_open"].as_u64()),
         (Some(0), Some(2)),
