@@ -326,11 +326,16 @@ impl Core {
         self.idle.borrow_mut().append(&mut idle);
         self.freed_bytes
             .set(self.freed_bytes.get() + self.pool.sweep());
-        let more = self.pool.has_free() || !self.idle.borrow().is_empty();
+        let mut more = self.pool.has_free() || !self.idle.borrow().is_empty();
         if !more && self.freed_bytes.get() >= Self::TRIM_AT {
-            // The shard has gone quiet after a busy time: the moment at which giving memory back costs nobody anything.
-            self.freed_bytes.set(0);
-            trim_heap();
+            if self.sends_in_flight.get() > 0 {
+                // What they send will be freed too, and then be worth giving back.
+                more = true;
+            } else {
+                // The shard has gone quiet after a busy time: giving memory back costs nobody anything now.
+                self.freed_bytes.set(0);
+                trim_heap();
+            }
         }
         self.sweep_at.set(more.then(|| now + Self::SWEEP_EVERY));
     }

@@ -223,25 +223,25 @@ impl Default for Pool {
     }
 }
 
-/// The bytes of a buffer. Large ones are mappings of their own, so that giving them back shrinks the process.
+/// The bytes of a buffer: a mapping of its own, so that giving it back shrinks the process, and so that it takes as many pages as it
+/// has bytes for. On the heap a 4 KiB buffer straddles two pages, and a few left between freed blocks keep much more.
 enum Memory {
-    Heap(Box<[u8]>),
     Pages(Block),
+    /// Only where the system maps no more, for example because a process may have just so many mappings.
+    Heap(Box<[u8]>),
 }
 
 impl Memory {
-    /// A buffer of `class`; of the smallest if the system will not map a large one.
+    /// A buffer of `class`; of the smallest if the system will not map one.
     fn new(class: Class) -> (Class, Self) {
-        if class > Class::SMALLEST
-            && let Ok(block) = Block::new(class.bytes())
-        {
-            return (class, Self::Pages(block));
+        match Block::new(class.bytes()) {
+            Ok(block) => (class, Self::Pages(block)),
+            Err(_) => {
+                let smallest = Class::SMALLEST;
+                let bytes = vec![0; smallest.bytes()];
+                (smallest, Self::Heap(bytes.into_boxed_slice()))
+            }
         }
-        let smallest = Class::SMALLEST;
-        (
-            smallest,
-            Self::Heap(vec![0; smallest.bytes()].into_boxed_slice()),
-        )
     }
 }
 
