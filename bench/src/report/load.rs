@@ -1,8 +1,8 @@
 //! The tables of one load: rates and CPU against the baseline, what a round trip costs, how long it takes.
 
-use super::table::{Align, Field, Table, Tone, Unit, WIDTH, three_digits};
+use super::table::{Align, Field, Table, Tone, Unit, VERDICT, WIDTH, three_digits};
 use crate::analysis::{Relation, Versus};
-use crate::contract::Percentiles;
+use crate::contract::{Model, Percentiles};
 use crate::measure::stats::Summary;
 use crate::measure::verdict::{Metric, Verdict};
 use crate::result::{CellFile, RunFile};
@@ -10,7 +10,12 @@ use std::fmt::Write as _;
 
 /// All of them.
 pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> String {
-    let mut text = format!("\n{}\n", group[0].result.cell.factors.load_label());
+    let driver = match shared_driver(group) {
+        None | Some("auto") => String::new(),
+        Some(driver) => format!(", shards on {driver}"),
+    };
+    let load = group[0].result.cell.factors.load_label();
+    let mut text = format!("\n{load}{driver}\n");
     let (rates, cpu) = (rate_table(file, group), cpu_ratio_table(file, group));
     let both = rates.beside(&cpu);
     if both.width() <= WIDTH {
@@ -32,6 +37,28 @@ pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> Stri
     text
 }
 
+/// The driver of every cell with shards, if it is one; it is named above the tables instead of in every row.
+fn shared_driver<'a>(group: &[&'a CellFile]) -> Option<&'a str> {
+    let mut drivers: Vec<&str> = group
+        .iter()
+        .map(|cell| &cell.result.cell.factors)
+        .filter(|factors| factors.model == Model::Shards)
+        .map(|factors| factors.driver.as_str())
+        .collect();
+    drivers.dedup();
+    match drivers.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+/// A cell's label without the driver that all have in common.
+fn name(group: &[&CellFile], label: &str) -> String {
+    shared_driver(group).map_or(label.to_owned(), |driver| {
+        label.replace(&format!(" {driver}"), "")
+    })
+}
+
 fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
     let summaries = || {
         group
@@ -43,14 +70,14 @@ fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
         .column("", "cell", Align::Left)
         .column("round trips/s", "median [lo..hi]", Align::Right)
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     for cell in group {
         let rate = shown_interval(cell.result.summary.round_trips_per_s.as_ref(), &|value| {
             unit.show(value)
         });
         let [ratio, verdict] = ratio_fields(file, cell, Metric::RoundTripsPerS);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             rate.into(),
             ratio,
             verdict,
@@ -64,7 +91,7 @@ fn cpu_ratio_table(file: &RunFile, group: &[&CellFile]) -> Table {
         .column("", "cell", Align::Left)
         .column("server", "CPU us/RT", Align::Right)
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     for cell in group {
         let cpu = cell
             .result
@@ -75,7 +102,7 @@ fn cpu_ratio_table(file: &RunFile, group: &[&CellFile]) -> Table {
             });
         let [ratio, verdict] = ratio_fields(file, cell, Metric::ServerCpuNsPerRt);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             cpu.into(),
             ratio,
             verdict,
@@ -94,7 +121,7 @@ fn ratio_header(group: &[&CellFile]) -> String {
     labels.dedup();
     match labels.as_slice() {
         [] => "ratio".to_owned(),
-        [only] => format!("ratio to {only}"),
+        [only] => format!("ratio to {}", name(group, only)),
         _ => "ratio to pool".to_owned(),
     }
 }
@@ -156,9 +183,9 @@ fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
     let mut table = Table::default()
         .column("", "further", Align::Left)
         .column("round trips/s", "ratio [lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left)
+        .column("", VERDICT, Align::Left)
         .column("server CPU/RT", "ratio [lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     let mut any = false;
     for cell in group {
         for relation in [Relation::OneShard, Relation::Driver] {
@@ -168,6 +195,7 @@ fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
                 .zip(cell.result.versus(relation, Metric::ServerCpuNsPerRt));
             let Some((rate, cpu)) = pair else { continue };
             let names = format!("{} to {}", cell.result.cell.label(), rate.baseline_label);
+            let names = name(group, &names);
             table.row(vec![
                 names.into(),
                 ratio(rate).into(),
@@ -202,7 +230,7 @@ fn cost_table(group: &[&CellFile]) -> Table {
             .client_cpu_share
             .map_or("—".to_owned(), |share| format!("{:.0} %", share * 100.0));
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             shown_interval(summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
                 three_digits(ns / 1000.0)
             })
@@ -247,7 +275,7 @@ fn time_table(group: &[&CellFile]) -> Table {
         let [p50, p99, p99_9, max] = main_percentiles(&merged);
         let [run_p50, run_p99, run_p99_9, _] = main_percentiles(&times.median_of_runs);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             p50,
             p99,
             p99_9,

@@ -218,8 +218,10 @@ fn closing(file: &RunFile, folder: &str) -> String {
 mod tests {
     use super::*;
     use crate::campaign::tests::good;
+    use crate::matrix::Matrix;
+    use crate::matrix::tests::small;
     use crate::repetition::{Failure, Outcome};
-    use crate::result::tests::{believed, invented};
+    use crate::result::tests::{believed, invented, invented_of};
 
     fn plain(file: &RunFile) -> String {
         let text = render(file, "target/bench/x", Look::Plain);
@@ -272,6 +274,31 @@ mod tests {
             text.contains("\u{1b}[32mfaster\u{1b}[0m")
                 && text.contains("\u{1b}[31mslower\u{1b}[0m")
         );
+    }
+
+    #[test]
+    fn long_labels_stay_within_the_width() {
+        let of = |drivers: &[&str]| {
+            let matrix = Matrix {
+                drivers: drivers.iter().map(|driver| (*driver).to_owned()).collect(),
+                shards: vec![1, 2, 128],
+                pools: vec![2, 128],
+                payloads: vec![64, 1_048_576],
+                clients: vec![1, 16],
+                windows: vec![1, 8],
+                works: vec![10_000_000],
+                ..small()
+            };
+            plain(&invented_of(&matrix, 6, |job, _| {
+                good(job, 987_654.0, 1_234_567.0)
+            }))
+        };
+        let two = of(&["monoio-uring", "monoio-legacy"]);
+        assert!(two.contains("shards 128 monoio-legacy to shards 1 monoio-legacy"));
+        let one = of(&["monoio-legacy"]);
+        assert!(one.contains(", shards on monoio-legacy\n"), "{one}");
+        assert!(one.contains("\nshards 128  "), "{one}");
+        assert!(one.contains("shards 128 to shards 1 "), "{one}");
     }
 
     #[test]
