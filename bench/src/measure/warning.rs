@@ -203,9 +203,12 @@ impl fmt::Display for Warning {
                 "{threads} server threads on {cpus} CPUs: they take turns, so this says nothing about {threads} cores. use at most {cpus}."
             ),
             Warning::NoControl { failed: true } => {
-                f.write_str("the A/A control failed, so the noise floor is unknown. see the failure above, then run again.")
+                f.write_str("the A/A control failed, so the noise floor is unknown and verdicts are withheld. see the failure below, then run again.")
             }
-            Warning::NoControl { failed: false } => f.write_str("no A/A control was run, so the noise floor is unknown. leave out --no-aa to measure it."),
+            Warning::NoControl { failed: false } => f.write_str(
+                "no A/A control was run, so the noise floor is unknown; only --noise-threshold holds verdicts back. \
+                 leave out --no-aa to measure it.",
+            ),
             Warning::DebugBuild => f.write_str("this is a debug build; its numbers mean nothing. run: cargo run --release -p bench"),
             Warning::Driver { remark } => f.write_str(remark),
             Warning::CallsUnknown { reason } => write!(f, "system calls were not counted: {reason}."),

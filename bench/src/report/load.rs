@@ -1,10 +1,10 @@
 //! The tables of one load: rates and CPU against the baseline, what a round trip costs, how long it takes.
 
 use super::table::{Align, Field, Table, Tone, Unit, VERDICT, WIDTH, three_digits};
-use crate::analysis::{Relation, Versus};
+use crate::analysis::{CellSummary, Relation, Status, Versus};
 use crate::contract::{Model, Percentiles};
 use crate::measure::stats::Summary;
-use crate::measure::verdict::{Metric, Verdict};
+use crate::measure::verdict::{Control, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
 use std::fmt::Write as _;
 
@@ -63,7 +63,7 @@ fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
     let summaries = || {
         group
             .iter()
-            .filter_map(|cell| cell.result.summary.round_trips_per_s)
+            .filter_map(|cell| shown(cell).round_trips_per_s)
     };
     let unit = Unit::for_values(summaries().map(|summary| summary.hi));
     let mut table = Table::default()
@@ -72,9 +72,8 @@ fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
         .column("", VERDICT, Align::Left);
     for cell in group {
-        let rate = shown_interval(cell.result.summary.round_trips_per_s.as_ref(), &|value| {
-            unit.show(value)
-        });
+        let rate = shown(cell).round_trips_per_s;
+        let rate = shown_interval(cell, rate.as_ref(), &|value| unit.show(value));
         let [ratio, verdict] = ratio_fields(file, cell, Metric::RoundTripsPerS);
         table.row(vec![
             name(group, &cell.result.cell.label()).into(),
@@ -93,11 +92,9 @@ fn cpu_ratio_table(file: &RunFile, group: &[&CellFile]) -> Table {
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
         .column("", VERDICT, Align::Left);
     for cell in group {
-        let cpu = cell
-            .result
-            .summary
+        let cpu = shown(cell)
             .server_cpu_ns_per_rt
-            .map_or("—".to_owned(), |summary| {
+            .map_or(absent(cell), |summary| {
                 three_digits(summary.median / 1000.0)
             });
         let [ratio, verdict] = ratio_fields(file, cell, Metric::ServerCpuNsPerRt);
@@ -142,10 +139,12 @@ fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
             } else {
                 file.comparisons.cpu_floor
             };
-            [
-                ratio(versus).into(),
-                if floor.control_failed { "bad" } else { "" }.into(),
-            ]
+            let word = match floor.control {
+                Control::Differs => "bad",
+                Control::Missing => "failed",
+                Control::Good | Control::LeftOut => "",
+            };
+            [ratio(versus).into(), word.into()]
         }
         Some(versus) => [ratio(versus).into(), verdict_field(versus.verdict)],
     }
@@ -167,8 +166,31 @@ fn ratio(versus: &Versus) -> String {
     }
 }
 
-fn shown_interval(summary: Option<&Summary>, show: &dyn Fn(f64) -> String) -> String {
-    summary.map_or("—".to_owned(), |summary| {
+/// The figures to show: none of a cell that failed, for they are out of every comparison.
+fn shown(cell: &CellFile) -> CellSummary {
+    if cell.result.status == Status::Failed {
+        CellSummary::default()
+    } else {
+        cell.result.summary.clone()
+    }
+}
+
+/// What stands where a cell has no median.
+fn absent(cell: &CellFile) -> String {
+    if cell.result.status == Status::Failed {
+        "FAILED"
+    } else {
+        "—"
+    }
+    .to_owned()
+}
+
+fn shown_interval(
+    cell: &CellFile,
+    summary: Option<&Summary>,
+    show: &dyn Fn(f64) -> String,
+) -> String {
+    summary.map_or(absent(cell), |summary| {
         format!(
             "{} [{}..{}]",
             show(summary.median),
@@ -224,14 +246,14 @@ fn cost_table(group: &[&CellFile]) -> Table {
         .column("server RSS", "peak MiB", Align::Right)
         .column("payload", "MiB/s", Align::Right);
     for cell in group {
-        let summary = &cell.result.summary;
+        let summary = shown(cell);
         let number = |value: Option<f64>| Field::from(value.map_or("—".to_owned(), three_digits));
         let share = summary
             .client_cpu_share
             .map_or("—".to_owned(), |share| format!("{:.0} %", share * 100.0));
         table.row(vec![
             name(group, &cell.result.cell.label()).into(),
-            shown_interval(summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
+            shown_interval(cell, summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
                 three_digits(ns / 1000.0)
             })
             .into(),
@@ -270,9 +292,12 @@ fn time_table(group: &[&CellFile]) -> Table {
         table = table.column(above, header, Align::Right);
     }
     for cell in group {
-        let times = &cell.result.summary.rtt_service_ns;
-        let merged = times.merged.clone().unwrap_or_default();
-        let [p50, p99, p99_9, max] = main_percentiles(&merged);
+        let times = shown(cell).rtt_service_ns;
+        let merged = times.merged.unwrap_or_default();
+        let [mut p50, p99, p99_9, max] = main_percentiles(&merged);
+        if cell.result.status == Status::Failed {
+            p50 = absent(cell).into();
+        }
         let [run_p50, run_p99, run_p99_9, _] = main_percentiles(&times.median_of_runs);
         table.row(vec![
             name(group, &cell.result.cell.label()).into(),
