@@ -124,7 +124,16 @@ fn floor_warnings(record: &Record, cells: &[CellResult]) -> Vec<Warning> {
         .iter()
         .filter(|cell| cell.flags.contains(&Flag::NearFloor))
         .count();
-    if near > 0 {
+    let beyond = compared
+        .iter()
+        .filter(|share| floor::is_unreliable(**share))
+        .count();
+    if beyond > 0 {
+        found.push(Warning::FloorUnreliable {
+            cells: beyond,
+            of: compared.len(),
+        });
+    } else if near > 0 {
         found.push(Warning::NearFloor {
             cells: near,
             of: compared.len(),
@@ -322,6 +331,11 @@ mod tests {
             ["W-NEAR-FLOOR"],
             "as fast as the null server"
         );
+        let slow_floor = |job: &Job<'_>, _| {
+            let null = job.cell.factors.model == Model::Null;
+            good(job, if null { 9e4 } else { 1e5 }, 7e3)
+        };
+        assert_eq!(found(8, 6, slow_floor), ["W-FLOOR-UNRELIABLE"]);
         let no_floor = |job: &Job<'_>, _| {
             if job.cell.factors.model == Model::Null {
                 fails(true)

@@ -45,6 +45,13 @@ pub(crate) enum Warning {
         /// The largest share of it.
         share: f64,
     },
+    /// Cells were faster than the server that does nothing.
+    FloorUnreliable {
+        /// Cells that were.
+        cells: usize,
+        /// Cells under the load of the floor.
+        of: usize,
+    },
     /// The generator's floor, or a part of it, could not be measured.
     FloorUnknown {
         /// Why.
@@ -124,6 +131,7 @@ impl Warning {
             Warning::Steal { .. } => "W-STEAL",
             Warning::ClientBound { .. } => "W-CLIENT-BOUND",
             Warning::NearFloor { .. } => "W-NEAR-FLOOR",
+            Warning::FloorUnreliable { .. } => "W-FLOOR-UNRELIABLE",
             Warning::FloorUnknown { .. } => "W-FLOOR",
             Warning::WindowNotFull { .. } => "W-WINDOW",
             Warning::FewRounds { .. } => "W-FEW-ROUNDS",
@@ -181,6 +189,11 @@ impl fmt::Display for Warning {
                 "{cells} of {of} cells reached up to {:.0} % of the rate that the load generator has with a server that does nothing. \
                  the generator compresses their differences in round trips/s; compare server CPU us/RT instead.",
                 percent(share)
+            ),
+            Warning::FloorUnreliable { cells, of } => write!(
+                f,
+                "{cells} of {of} cells were faster than a server that does nothing: the floor is not reliable in this run. \
+                 how near the cells came to the generator's limit is not known; compare server CPU us/RT instead, or run again."
             ),
             Warning::FloorUnknown { reason } => write!(
                 f,

@@ -3,6 +3,7 @@
 use super::groups;
 use super::table::{Unit, three_digits, wrap};
 use crate::analysis::{Relation, Versus};
+use crate::floor::is_unreliable;
 use crate::measure::verdict::{Control, Floor, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
 
@@ -134,11 +135,15 @@ pub(super) fn generator_line(file: &RunFile) -> String {
         ));
     }
     let shares = file.cells.iter().filter_map(|cell| cell.result.floor_share);
-    if let Some(most) = shares.reduce(f64::max) {
-        line.push_str(&format!(
-            "; busiest cell reached {:.0} % of it",
-            most * 100.0
-        ));
+    match shares.reduce(f64::max) {
+        Some(most) if is_unreliable(most) => {
+            line.push_str("; a cell was faster: the floor is not reliable in this run");
+        }
+        Some(most) => {
+            let percent = most * 100.0;
+            line.push_str(&format!("; busiest cell reached {percent:.0} % of it"));
+        }
+        None => {}
     }
     wrap("generator  ", &line)
 }
@@ -162,7 +167,13 @@ pub(super) fn shows(file: &RunFile) -> String {
             floors.cpu_floor.control,
         ),
     ];
-    if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") || has("W-NEAR-FLOOR") {
+    let doubtful = [
+        "W-SHARED-CPU",
+        "W-CLIENT-BOUND",
+        "W-NEAR-FLOOR",
+        "W-FLOOR-UNRELIABLE",
+    ];
+    if doubtful.into_iter().any(has) {
         metrics.reverse();
     }
     let mut text = String::from("shows      on this machine and load:\n");

@@ -232,6 +232,7 @@ fn closing(file: &RunFile, folder: &str) -> String {
 mod tests {
     use super::*;
     use crate::campaign::tests::good;
+    use crate::floor;
     use crate::matrix::Matrix;
     use crate::matrix::tests::small;
     use crate::repetition::{Failure, Outcome};
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn a_failure_cannot_be_missed() {
         let text = plain(&invented(6, |job, seen| {
-            if seen == 3 {
+            if seen == 2 * floor::TIMES + 1 {
                 let failure = Failure {
                     stderr_tail: vec!["last words".to_owned()],
                     ..Failure::new("E-LOAD-FAILED", "order_errors 3")
