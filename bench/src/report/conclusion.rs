@@ -20,9 +20,8 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
         text.push_str("equal      the whole interval lies within t.\n");
     }
     if verdicts.contains(&Verdict::TooNoisy) {
-        text.push_str(
-            "noisy      too noisy: the interval is wider than 10 % on each side, or the A/A control failed.\n",
-        );
+        let line = format!("too noisy: {}.", noisy_words(file));
+        text.push_str(&wrap("noisy      ", &line));
     }
     if comparisons.count > 0 {
         let line = format!(
@@ -67,6 +66,19 @@ fn control_line(file: &RunFile) -> String {
     };
     let line = format!("the same cell twice under two labels. {words}");
     wrap("A/A        ", &line)
+}
+
+/// Why nothing could be said, as [`Floor::judge`] decides it.
+fn noisy_words(file: &RunFile) -> &'static str {
+    let floors = &file.comparisons;
+    if floors.rate_floor.control_failed && floors.cpu_floor.control_failed {
+        "the A/A control failed, so verdicts are withheld"
+    } else if floors.rate_floor.control_failed || floors.cpu_floor.control_failed {
+        "the A/A control failed; or neither faster nor slower (less nor more, equal) could be said, and the interval or t is \
+         wider than 10 % on a side"
+    } else {
+        "neither faster nor slower (less nor more, equal) could be said, and the interval or t is wider than 10 % on a side"
+    }
 }
 
 /// What the control allows to say.

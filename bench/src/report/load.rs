@@ -161,8 +161,20 @@ fn verdict_field(verdict: Verdict) -> Field {
 
 fn ratio(versus: &Versus) -> String {
     match (versus.median, versus.lo, versus.hi) {
-        (Some(median), Some(lo), Some(hi)) => format!("{median:.2} [{lo:.2}, {hi:.2}]"),
+        (Some(median), Some(lo), Some(hi)) => {
+            format!("{median:.2} [{}, {}]", interval_end(lo), interval_end(hi))
+        }
         _ => "—".to_owned(),
+    }
+}
+
+/// Whether an interval contains 1 decides its verdict, so an end near 1 shows on which side it lies.
+fn interval_end(value: f64) -> String {
+    let short = format!("{value:.2}");
+    if short == "1.00" && value != 1.0 {
+        format!("{value:.3}")
+    } else {
+        short
     }
 }
 
@@ -323,4 +335,15 @@ fn main_percentiles(percentiles: &Percentiles) -> [Field; 4] {
         shown(percentiles.p99_9),
         shown(percentiles.max),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_near_one_shows_its_side() {
+        let shown = [1.0, 1.004, 0.996, 0.9949, 1.0051, 1.17].map(interval_end);
+        assert_eq!(shown, ["1.00", "1.004", "0.996", "0.99", "1.01", "1.17"]);
+    }
 }

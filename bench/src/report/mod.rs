@@ -347,6 +347,13 @@ mod tests {
             text.contains("This run is too noisy to rank anything by round trips/s"),
             "{text}"
         );
+        for part in [
+            "round trips/s: bad, that is it differs or scatters by more than 10 %",
+            "CPU: differences count only beyond t = 2.0 %",
+            "noisy too noisy: the A/A control failed; or neither faster nor slower",
+        ] {
+            assert!(words(&text).contains(part), "{part}: {text}");
+        }
         let both = plain(&invented(6, |job, _| {
             good(
                 job,
