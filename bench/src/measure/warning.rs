@@ -18,6 +18,15 @@ pub(crate) enum Warning {
         /// Their share of all CPU time.
         share: f64,
     },
+    /// Other programs were at work during the rounds.
+    ForeignDuring {
+        /// Median share of all CPU time, over rounds.
+        median: f64,
+        /// Worst round.
+        worst: f64,
+        /// Rounds looked at.
+        rounds: usize,
+    },
     /// The hypervisor gave time to others.
     Steal {
         /// Median share of the busy time, over rounds.
@@ -128,6 +137,7 @@ impl Warning {
             Warning::SharedCpu { .. } => "W-SHARED-CPU",
             Warning::OneCpu => "W-ONE-CPU",
             Warning::Foreign { .. } => "W-FOREIGN",
+            Warning::ForeignDuring { .. } => "W-FOREIGN-DURING",
             Warning::Steal { .. } => "W-STEAL",
             Warning::ClientBound { .. } => "W-CLIENT-BOUND",
             Warning::NearFloor { .. } => "W-NEAR-FLOOR",
@@ -170,6 +180,13 @@ impl fmt::Display for Warning {
                 "other programs used {:.0} % of the CPUs just before the run. they disturb some rounds more than others; \
                  stop builds and the like, and run again.",
                 percent(share)
+            ),
+            Warning::ForeignDuring { median, worst, rounds } => write!(
+                f,
+                "other programs used {:.0} % of the CPUs during the run (median of {rounds} rounds, worst {:.0} %). \
+                 they take CPUs from server and load and widen every interval; stop builds and the like, and run again.",
+                percent(median),
+                percent(worst)
             ),
             Warning::Steal { median, worst, rounds } => write!(
                 f,
