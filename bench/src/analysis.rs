@@ -154,9 +154,7 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
         .map(|cell| Observed::of(cell, record))
         .collect();
     let floors = METRICS.map(|metric| floor(plan, &observed, metric));
-    let judge = |metric: Metric, ratios: &[f64]| {
-        floors[usize::from(metric == Metric::ServerCpuNsPerRt)].judge(metric, ratios)
-    };
+    let judge = |metric: Metric, ratios: &[f64]| floors[place(metric)].judge(metric, ratios);
     let mut cells: Vec<CellResult> = observed
         .iter()
         .map(|cell| cell.result(record, compare(cell, &observed, &judge)))
@@ -170,6 +168,7 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
             .iter()
             .flat_map(|cell| &cell.versus)
             .filter(|versus| versus.relation != Relation::Control)
+            .filter(|versus| !floors[place(versus.metric)].control_failed)
     };
     let chances: Vec<f64> = judged()
         .filter_map(|versus| versus.coverage)
@@ -185,6 +184,11 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
         generator_floor,
         cells,
     }
+}
+
+/// Where a metric stands in [`METRICS`].
+fn place(metric: Metric) -> usize {
+    usize::from(metric == Metric::ServerCpuNsPerRt)
 }
 
 /// The cells a cell is compared with, and why.
@@ -351,7 +355,8 @@ fn floor(plan: &Plan, observed: &[Observed<'_>], metric: Metric) -> Floor {
         Some((control, twin)) if !control.failed && !twin.failed => {
             Floor::of_control(metric, &control.ratios(twin, metric), plan.noise_threshold)
         }
-        _ => Floor::without_control(plan.noise_threshold),
+        Some(_) => Floor::of_failed_control(plan.noise_threshold),
+        None => Floor::without_control(plan.noise_threshold),
     }
 }
 
@@ -429,11 +434,12 @@ impl CellResult {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::campaign::tests::{conduct, good};
+    use crate::campaign::tests::{conduct, conduct_cells, good};
     use crate::host::Interrupt;
     use crate::matrix::tests::{design, small};
     use crate::matrix::{Matrix, Order};
     use crate::measure::stats::tests::noisy;
+    use crate::measure::verdict::Control;
     use crate::repetition::{Failure, Job, Outcome};
 
     /// Rates and CPU as a machine might show them: shards 2 is 17 % faster, shards 1 slower.
@@ -596,6 +602,62 @@ pub(crate) mod tests {
                 Metric::ServerCpuNsPerRt
             ),
             Verdict::Equal
+        );
+    }
+
+    #[test]
+    fn a_control_that_failed_ranks_nothing() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let (plan, record) = conduct(
+            design(6, Order::Random, 5),
+            &Interrupt::pretend(None),
+            |job, _| {
+                if job.cell.control {
+                    return Outcome {
+                        failure: Some(Failure::new("E-X", "bad luck")),
+                        ..Outcome::default()
+                    };
+                }
+                believable(&mut random, job)
+            },
+        );
+        let analysis = analyse(&plan, &record);
+        for floor in [analysis.rate_floor, analysis.cpu_floor] {
+            assert!(floor.control_failed && floor.control == Control::Missing);
+        }
+        assert_eq!((analysis.comparisons, analysis.chance_verdicts), (0, 0.0));
+        for metric in METRICS {
+            assert_eq!(
+                word(&analysis, "shards 2", Relation::Pool, metric),
+                Verdict::TooNoisy
+            );
+        }
+    }
+
+    #[test]
+    fn a_control_left_out_on_purpose_leaves_the_threshold() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let matrix = Matrix {
+            control: false,
+            ..small()
+        };
+        let (plan, record) = conduct_cells(
+            matrix.cells().unwrap(),
+            design(6, Order::Random, 5),
+            &Interrupt::pretend(None),
+            |job, _| believable(&mut random, job),
+        );
+        let analysis = analyse(&plan, &record);
+        assert!(!analysis.rate_floor.control_failed);
+        assert!((analysis.rate_floor.threshold - plan.noise_threshold).abs() < 1e-12);
+        assert_eq!(
+            word(
+                &analysis,
+                "shards 2",
+                Relation::Pool,
+                Metric::RoundTripsPerS
+            ),
+            Verdict::Faster
         );
     }
 

@@ -76,7 +76,11 @@ impl Campaign<'_> {
 
     /// The null server, before anything else; what it takes is taken from the budget.
     fn measure_floor(&mut self, record: &mut Record) -> anyhow::Result<()> {
-        for cell in self.plan.floor.clone() {
+        let cells = self.plan.floor.clone();
+        let often = cells
+            .iter()
+            .flat_map(|cell| (1..=floor::TIMES).map(move |time| (cell, time)));
+        for (cell, time) in often {
             if record.interrupted.is_some() {
                 break;
             }
@@ -85,10 +89,10 @@ impl Campaign<'_> {
             let place = Place {
                 pass: Pass::Floor,
                 round: 0,
-                position: 0,
+                position: time,
                 timing: floor::TIMING,
             };
-            let measured = self.carry_out(&cell, &place, record)?;
+            let measured = self.carry_out(cell, &place, record)?;
             record.floor.push(measured);
         }
         Ok(())
@@ -587,7 +591,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_floor_is_measured_once_and_kept_but_is_no_cell() {
+    fn the_floor_is_measured_first_and_kept_but_is_no_cell() {
         let with_floor = |rounds| Design {
             floor: true,
             budget: Some(Duration::from_secs(20)),
@@ -605,17 +609,19 @@ pub(crate) mod tests {
             }
             good(job, 1e5, 7e3)
         });
-        assert_eq!(passes[..3], [Pass::Floor, Pass::Floor, Pass::Rehearsal]);
-        assert_eq!((record.rounds_ran, record.floor.len()), (3, 2));
+        let measured = 2 * floor::TIMES as usize;
+        assert!(passes[..measured].iter().all(|pass| *pass == Pass::Floor));
+        assert_eq!(passes[measured], Pass::Rehearsal);
+        assert_eq!((record.rounds_ran, record.floor.len()), (3, measured));
         assert!(record.repetitions.iter().all(Repetition::ok));
         assert_eq!(
-            kept.repetitions[..2],
+            kept.repetitions[..measured],
             plan.floor
                 .iter()
-                .map(|cell| format!("{}-floor", cell.id))
+                .flat_map(|cell| (1..=floor::TIMES).map(|time| format!("{}-floor{time}", cell.id)))
                 .collect::<Vec<_>>()
         );
-        assert_eq!(kept.repetitions.len(), record.repetitions.len() + 2);
+        assert_eq!(kept.repetitions.len(), record.repetitions.len() + measured);
     }
 
     #[test]

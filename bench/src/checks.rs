@@ -18,6 +18,8 @@ const CLIENT_BOUND: f64 = 0.90;
 const LITTLE_TOLERANCE: f64 = 0.05;
 /// Less of the CPUs in use by others is usual.
 const FOREIGN_MIN: f64 = 0.10;
+/// The same during the rounds, where it counts.
+const FOREIGN_DURING_MIN: f64 = 0.05;
 /// Steal below this is not worth a line.
 const STEAL_MIN: f64 = 0.01;
 /// Intervals with less are called weak.
@@ -36,6 +38,7 @@ pub(crate) fn warnings(
     found.extend(cpu_warnings(plan, host.cpus));
     let foreign = host.busy_share_before.filter(|share| *share >= FOREIGN_MIN);
     found.extend(foreign.map(|share| Warning::Foreign { share }));
+    found.extend(foreign_during(record));
     found.extend(steal(record));
     found.extend(generator_warnings(&analysis.cells));
     found.extend(floor_warnings(record, &analysis.cells));
@@ -68,6 +71,21 @@ fn cpu_warnings(plan: &Plan, cpus: usize) -> Vec<Warning> {
     }
     found.extend((threads > cpus).then_some(Warning::Oversubscribed { threads, cpus }));
     found
+}
+
+fn foreign_during(record: &Record) -> Option<Warning> {
+    let shares: Vec<f64> = record
+        .surroundings
+        .iter()
+        .filter_map(|round| round.foreign_share)
+        .collect();
+    let median = stats::median(&shares)?;
+    let worst = shares.iter().copied().fold(0.0, f64::max);
+    (median > FOREIGN_DURING_MIN).then_some(Warning::ForeignDuring {
+        median,
+        worst,
+        rounds: shares.len(),
+    })
 }
 
 fn steal(record: &Record) -> Option<Warning> {
@@ -124,7 +142,16 @@ fn floor_warnings(record: &Record, cells: &[CellResult]) -> Vec<Warning> {
         .iter()
         .filter(|cell| cell.flags.contains(&Flag::NearFloor))
         .count();
-    if near > 0 {
+    let beyond = compared
+        .iter()
+        .filter(|share| floor::is_unreliable(**share))
+        .count();
+    if beyond > 0 {
+        found.push(Warning::FloorUnreliable {
+            cells: beyond,
+            of: compared.len(),
+        });
+    } else if near > 0 {
         found.push(Warning::NearFloor {
             cells: near,
             of: compared.len(),
@@ -220,7 +247,7 @@ mod tests {
     use crate::analysis;
     use crate::campaign::tests::{conduct, good};
     use crate::contract::Model;
-    use crate::host::Interrupt;
+    use crate::host::{Interrupt, Surroundings};
     use crate::matrix::tests::design;
     use crate::matrix::{Design, Order};
     use crate::repetition::{Failure, Job, Outcome};
@@ -250,7 +277,7 @@ mod tests {
         checks
             .into_iter()
             .map(|check| check.id)
-            .filter(|id| id != "W-STEAL" && id != "N-UNKNOWN")
+            .filter(|id| !["W-STEAL", "W-FOREIGN-DURING", "N-UNKNOWN"].contains(&id.as_str()))
             .collect()
     }
 
@@ -278,6 +305,27 @@ mod tests {
     #[test]
     fn a_roomy_quiet_machine_needs_no_warning() {
         assert_eq!(found(8, 6, |job, _| served(job, 1e5, 7e3)), [""; 0]);
+    }
+
+    #[test]
+    fn other_programs_during_the_rounds_are_told_by_their_median() {
+        let during = |shares: &[Option<f64>]| {
+            let surroundings = shares.iter().map(|share| Surroundings {
+                foreign_share: *share,
+                ..Surroundings::default()
+            });
+            foreign_during(&Record {
+                surroundings: surroundings.collect(),
+                ..Record::default()
+            })
+        };
+        assert_eq!(during(&[None, None]), None);
+        assert_eq!(during(&[Some(0.01), Some(0.9), Some(0.05)]), None);
+        let warning = during(&[Some(0.2), None, Some(0.06), Some(0.01)]).unwrap();
+        assert_eq!(warning.id(), "W-FOREIGN-DURING");
+        assert!(warning.to_string().starts_with(
+            "other programs used 6 % of the CPUs during the run (median of 3 rounds, worst 20 %)"
+        ));
     }
 
     #[test]
@@ -322,6 +370,11 @@ mod tests {
             ["W-NEAR-FLOOR"],
             "as fast as the null server"
         );
+        let slow_floor = |job: &Job<'_>, _| {
+            let null = job.cell.factors.model == Model::Null;
+            good(job, if null { 9e4 } else { 1e5 }, 7e3)
+        };
+        assert_eq!(found(8, 6, slow_floor), ["W-FLOOR-UNRELIABLE"]);
         let no_floor = |job: &Job<'_>, _| {
             if job.cell.factors.model == Model::Null {
                 fails(true)

@@ -1,5 +1,7 @@
 //! The machine as this tool needs to know it. The only place in `bench` that asks `shardloop-platform` for facts about it.
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use serde::{Deserialize, Serialize};
 use shardloop::{EngineOptions, Kind};
 use shardloop_platform::affinity::Allowed;
@@ -167,6 +169,8 @@ pub(crate) fn drivers() -> Vec<DriverInfo> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     times: Option<CpuTimes>,
+    /// CPU time of this program and of its children that have ended.
+    own: Option<Duration>,
     load_1m: Option<f64>,
 }
 
@@ -177,6 +181,12 @@ pub(crate) struct Surroundings {
     pub(crate) steal_share: Option<f64>,
     /// CPU time of the whole machine, stolen time not included.
     pub(crate) busy_ns: Option<u64>,
+    /// CPU time of other programs: `busy_ns` without interrupts, this program, and its servers and loads with their starts.
+    #[serde(default)]
+    pub(crate) foreign_ns: Option<u64>,
+    /// The same as a share of all CPU time there was.
+    #[serde(default)]
+    pub(crate) foreign_share: Option<f64>,
     /// Load average over one minute at the end.
     pub(crate) load_1m: Option<f64>,
 }
@@ -186,6 +196,7 @@ impl Reading {
     pub(crate) fn now() -> Self {
         Reading {
             times: CpuTimes::read().ok(),
+            own: own_cpu(),
             load_1m: noise::load_average().ok().map(|[minute, ..]| minute),
         }
     }
@@ -202,12 +213,40 @@ impl Reading {
             .zip(steal)
             .map(|(busy, steal)| (steal, busy + steal))
             .filter(|(_, all)| !all.is_zero());
+        let own = self
+            .own
+            .zip(earlier.own)
+            .map(|(later, earlier)| later.saturating_sub(earlier));
+        let foreign = passed.zip(own).map(|(passed, own)| foreign(&passed, own));
+        let all = passed
+            .map(|passed| passed.total())
+            .filter(|all| !all.is_zero());
         Surroundings {
+            foreign_ns: foreign.and_then(|foreign| u64::try_from(foreign.as_nanos()).ok()),
+            foreign_share: foreign
+                .zip(all)
+                .map(|(foreign, all)| foreign.as_secs_f64() / all.as_secs_f64()),
             steal_share: share.map(|(steal, all)| steal.as_secs_f64() / all.as_secs_f64()),
             busy_ns: busy.and_then(|busy| u64::try_from(busy.as_nanos()).ok()),
             load_1m: self.load_1m,
         }
     }
+}
+
+/// What was neither used by our own processes nor by interrupts, which are nobody's.
+fn foreign(passed: &CpuTimes, own: Duration) -> Duration {
+    let interrupts = passed.irq.unwrap_or_default() + passed.softirq.unwrap_or_default();
+    passed.busy().saturating_sub(interrupts).saturating_sub(own)
+}
+
+fn own_cpu() -> Option<Duration> {
+    let used = |who| {
+        let usage = getrusage(who).ok()?;
+        let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).ok();
+        let both = micros(usage.user_time())? + micros(usage.system_time())?;
+        Some(Duration::from_micros(both))
+    };
+    Some(used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?)
 }
 
 /// Share of all CPU time that was in use while this program slept for a moment.
@@ -280,6 +319,19 @@ fn code(signal: Signal) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_is_what_is_left_of_the_busy_time() {
+        let passed = Reading::now().since(&Reading::now());
+        assert!(passed.foreign_ns <= passed.busy_ns);
+        let unknown = Reading {
+            own: None,
+            ..Reading::now()
+        };
+        assert_eq!(Reading::now().since(&unknown).foreign_ns, None);
+        let before = own_cpu().unwrap();
+        while own_cpu().unwrap() == before {}
+    }
 
     #[test]
     fn this_machine_is_described() {

@@ -291,7 +291,8 @@ impl Plan {
 
     /// Wall time of the generator's floor.
     pub(crate) fn floor_estimate(&self, overhead: Duration) -> Duration {
-        (floor::TIMING.total() + overhead) * u32::try_from(self.floor.len()).unwrap_or(u32::MAX)
+        let cells = u32::try_from(self.floor.len()).unwrap_or(u32::MAX);
+        (floor::TIMING.total() + overhead) * cells.saturating_mul(floor::TIMES)
     }
 
     /// The floor in words, for whoever asks what would be run.
@@ -306,7 +307,8 @@ impl Plan {
         }
         let loads = loads.join(" and at ");
         format!(
-            "the null server at {loads}, {} ms each",
+            "the null server at {loads}, {} x {} ms each",
+            floor::TIMES,
             floor::TIMING.total().as_millis()
         )
     }
@@ -541,7 +543,7 @@ pub(crate) mod tests {
         assert!(with.estimate(OVERHEAD_ASSUMED) <= Duration::from_secs(15));
         assert_eq!(
             with.floor_label(),
-            "the null server at 1 x 1 x 1024 B and at 16 x 8 x 1024 B, 230 ms each"
+            "the null server at 1 x 1 x 1024 B and at 16 x 8 x 1024 B, 3 x 230 ms each"
         );
         assert_eq!(without.floor_label(), "not measured");
     }

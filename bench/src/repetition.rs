@@ -177,7 +177,7 @@ impl Repetition {
     pub(crate) fn file_stem(&self) -> String {
         match self.pass {
             Pass::Rehearsal => format!("{}-rehearsal", self.cell),
-            Pass::Floor => format!("{}-floor", self.cell),
+            Pass::Floor => format!("{}-floor{}", self.cell, self.position),
             Pass::Timed => format!("{}-r{}", self.cell, self.round),
             Pass::Counted => format!("{}-counted", self.cell),
             Pass::Check => format!("{}-check", self.cell),

@@ -299,19 +299,29 @@ pub(crate) mod tests {
     use super::*;
     use crate::analysis::analyse;
     use crate::analysis::tests::believable;
-    use crate::campaign::tests::conduct;
+    use crate::campaign::tests::conduct_cells;
     use crate::host::Interrupt;
-    use crate::matrix::tests::design;
-    use crate::matrix::{Design, Order};
+    use crate::matrix::tests::{design, small};
+    use crate::matrix::{Design, Matrix, Order};
     use crate::repetition::{Job, Outcome};
 
     /// A file of invented results.
     pub(crate) fn invented(rounds: u32, script: impl FnMut(&Job<'_>, u32) -> Outcome) -> RunFile {
+        invented_of(&small(), rounds, script)
+    }
+
+    /// The same of another matrix.
+    pub(crate) fn invented_of(
+        matrix: &Matrix,
+        rounds: u32,
+        script: impl FnMut(&Job<'_>, u32) -> Outcome,
+    ) -> RunFile {
         let design = Design {
             floor: true,
             ..design(rounds, Order::Random, 42)
         };
-        let (plan, record) = conduct(design, &Interrupt::pretend(None), script);
+        let cells = matrix.cells().unwrap();
+        let (plan, record) = conduct_cells(cells, design, &Interrupt::pretend(None), script);
         let analysis = analyse(&plan, &record);
         let host = HostDescription {
             os: "linux".to_owned(),

@@ -4,15 +4,16 @@ use std::io::Write;
 
 /// Prints text to standard output.
 pub(crate) fn put(text: &str) {
-    write_all(std::io::stdout().lock(), text);
+    put_to(&mut std::io::stdout().lock(), text);
 }
 
 /// Prints text to standard error.
 pub(crate) fn put_error(text: &str) {
-    write_all(std::io::stderr().lock(), text);
+    put_to(&mut std::io::stderr().lock(), text);
 }
 
-fn write_all(mut stream: impl Write, text: &str) {
+/// Prints text to a stream of the caller's.
+pub(crate) fn put_to(stream: &mut dyn Write, text: &str) {
     let _ = stream
         .write_all(text.as_bytes())
         .and_then(|()| stream.flush());

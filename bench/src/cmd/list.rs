@@ -5,6 +5,7 @@ use crate::contract::Protocol;
 use crate::exit::Exit;
 use crate::host::{self, DriverInfo};
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
+use crate::report::table::wrap;
 use crate::{checks, stdout};
 use std::fmt::Write as _;
 
@@ -27,11 +28,8 @@ fn describe(plan: &Plan, drivers: &[DriverInfo]) -> String {
             Ok(facility) => format!("available: {facility}"),
             Err(reason) => format!("not available here: {reason}"),
         };
-        let _ = writeln!(
-            text,
-            "            {:<14}  {:<8}  {state}",
-            driver.name, driver.engine
-        );
+        let mark = format!("            {:<14}  {:<8}  ", driver.name, driver.engine);
+        text.push_str(&wrap(&mark, &state));
     }
     let _ = writeln!(text, "cells       {}", plan.cells.len());
     for cell in &plan.cells {
@@ -52,6 +50,7 @@ mod tests {
     use super::*;
     use crate::matrix::Order;
     use crate::matrix::tests::{design, small};
+    use crate::report::table::WIDTH;
 
     #[test]
     fn availability_comes_with_its_reason() {
@@ -60,6 +59,11 @@ mod tests {
                 name: "monoio-uring",
                 engine: "monoio",
                 available: Err("not permitted".to_owned()),
+            },
+            DriverInfo {
+                name: "compio",
+                engine: "compio",
+                available: Err("io_uring is not offered here ".repeat(6)),
             },
             DriverInfo {
                 name: "monoio-legacy",
@@ -77,6 +81,10 @@ mod tests {
         );
         assert!(
             text.contains("monoio-legacy   monoio    available: epoll\n"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
             "{text}"
         );
         assert!(text.contains("cells       4\n"), "{text}");

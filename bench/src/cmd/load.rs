@@ -86,7 +86,7 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
     let result = check_cap(&plan)
         .and_then(|()| check_descriptors(&plan))
         .and_then(|()| Output::open(args.json.as_deref()))
-        .and_then(|output| measure(&plan, output));
+        .and_then(|output| measure(&plan, output, &mut io::stdout()));
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
@@ -125,7 +125,7 @@ impl LoadArgs {
 }
 
 /// Runs the plan and tells the result: whether it was valid.
-fn measure(plan: &Plan, output: Output) -> Result<bool, Refusal> {
+fn measure(plan: &Plan, output: Output, out: &mut dyn Write) -> Result<bool, Refusal> {
     let report = load::run(plan).map_err(|error| {
         Refusal::new(
             FAILED,
@@ -135,7 +135,7 @@ fn measure(plan: &Plan, output: Output) -> Result<bool, Refusal> {
         )
     })?;
     // A reader that is gone gets no result; the exit code still tells it.
-    let told = output.tell(&report);
+    let told = output.tell(&report, out);
     Ok(report.ok && told.is_ok())
 }
 
@@ -163,13 +163,13 @@ impl Output {
         }
     }
 
-    fn tell(self, report: &LoadReport) -> io::Result<()> {
+    fn tell(self, report: &LoadReport, out: &mut dyn Write) -> io::Result<()> {
         match self {
-            Self::Summary => report::print_line(&report::summary(report)),
-            Self::Json => report::print_line(&serde_json::to_string(report)?),
+            Self::Summary => report::write_line(out, &report::summary(report)),
+            Self::Json => report::write_line(out, &serde_json::to_string(report)?),
             Self::File(mut file) => {
                 writeln!(file, "{}", serde_json::to_string(report)?)?;
-                report::print_line(&report::summary(report))
+                report::write_line(out, &report::summary(report))
             }
         }
     }
@@ -390,10 +390,13 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let plan = parse("--messages 1 --connect-timeout 1s");
         let output = Output::open(Some(&path));
-        let told = output.and_then(|output| measure(&plan.expect("right flags"), output));
+        let mut out = Vec::new();
+        let told = output.and_then(|output| measure(&plan.expect("right flags"), output, &mut out));
         let text = std::fs::read_to_string(&path).expect("the report");
         std::fs::remove_file(&path).expect("it was there");
         assert_eq!(told, Ok(false));
+        let shown = String::from_utf8(out).expect("text");
+        assert!(shown.contains("FAILED: client 0"), "{shown}");
         let report: LoadReport = serde_json::from_str(text.trim_end()).expect("one object");
         assert!(!report.ok && report.counters.connect_errors == 1);
     }

@@ -11,6 +11,7 @@ use crate::process::{Limits, ProcessRunner};
 use crate::repetition::{Job, Outcome, Pass, Runner, Timing, Verify};
 use crate::stdout;
 use anyhow::Context;
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// The longest a cell may take.
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
         .context("this program's own file could not be found")?;
     let mut cells = matrix(args).cells()?;
     cells.extend(cells.first().map(|cell| Cell::null(&cell.factors)));
-    let (passed, failed) = check_all(&cells, &mut runner, &interrupt);
+    let (passed, failed) = check_all(&cells, &mut runner, &interrupt, &mut io::stdout());
     stdout::put(&format!("{passed} passed, {failed} failed\n"));
     Ok(match interrupt.caught() {
         Some(signal) => Exit::Interrupted(signal),
@@ -64,7 +65,12 @@ fn working_drivers() -> Vec<String> {
     working
 }
 
-fn check_all(cells: &[Cell], runner: &mut dyn Runner, interrupt: &Interrupt) -> (usize, usize) {
+fn check_all(
+    cells: &[Cell],
+    runner: &mut dyn Runner,
+    interrupt: &Interrupt,
+    out: &mut dyn Write,
+) -> (usize, usize) {
     let (mut passed, mut failed) = (0, 0);
     for cell in cells {
         let outcome = runner.run(&Job {
@@ -76,7 +82,7 @@ fn check_all(cells: &[Cell], runner: &mut dyn Runner, interrupt: &Interrupt) -> 
         if interrupt.caught().is_some() {
             break;
         }
-        stdout::put(&format!("{}\n", verdict_line(cell, &outcome)));
+        stdout::put_to(out, &format!("{}\n", verdict_line(cell, &outcome)));
         match outcome.failure {
             None => passed += 1,
             Some(_) => failed += 1,
@@ -129,8 +135,14 @@ mod tests {
 
     #[test]
     fn passes_and_failures_are_counted_and_told() {
+        let mut out = Vec::new();
         let cells = matrix(&TestArgs { ipv6: false }).cells().unwrap();
-        let (passed, failed) = check_all(&cells, &mut EverySecond(0), &Interrupt::pretend(None));
+        let (passed, failed) = {
+            let quiet = Interrupt::pretend(None);
+            check_all(&cells, &mut EverySecond(0), &quiet, &mut out)
+        };
+        let told = String::from_utf8(out).unwrap();
+        assert_eq!(told.matches("FAIL  ").count(), failed, "{told}");
         assert_eq!(passed + failed, cells.len());
         assert_eq!(failed, cells.len() / 2);
         let failure = Outcome {

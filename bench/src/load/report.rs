@@ -2,10 +2,7 @@
 
 use super::{Plan, Stop, clock::nanoseconds, process_use::Used, tally::Tally};
 use crate::contract::{CONTRACT_VERSION, LoadReport, ProcessUse};
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-};
+use std::{fmt::Write as _, io};
 
 /// What the timeline knows of a run that is over.
 pub(crate) struct Outcome {
@@ -104,7 +101,14 @@ fn float(count: u64) -> f64 {
 /// # Errors
 /// Standard output is closed or full.
 pub(crate) fn print_line(line: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    write_line(&mut io::stdout().lock(), line)
+}
+
+/// The same to another place.
+///
+/// # Errors
+/// It is closed or full.
+pub(crate) fn write_line(out: &mut dyn io::Write, line: &str) -> io::Result<()> {
     writeln!(out, "{line}")?;
     out.flush()
 }

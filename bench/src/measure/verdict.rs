@@ -71,32 +71,58 @@ pub(crate) struct Judged {
 pub(crate) struct Floor {
     /// The threshold t.
     pub(crate) threshold: f64,
-    /// The control shows a difference between equals, or scatters too much.
+    /// No verdict is given: the control shows a difference between equals, scatters too much, or was not measured.
     pub(crate) control_failed: bool,
+    /// Which of these.
+    #[serde(default)]
+    pub(crate) control: Control,
+}
+
+/// What became of the A/A control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Control {
+    /// Left out, as asked for: only the threshold counts.
+    #[default]
+    LeftOut,
+    /// It shows the noise floor.
+    Good,
+    /// It shows a difference between equals, or scatters too much.
+    Differs,
+    /// It failed or has too few figures, so that no noise floor is known.
+    Missing,
 }
 
 impl Floor {
-    /// Without a control only the threshold asked for is known.
+    /// Nobody wanted a control; only the threshold asked for is known.
     pub(crate) fn without_control(threshold: f64) -> Self {
+        Floor::new(threshold, Control::LeftOut)
+    }
+
+    /// A control was wanted and failed.
+    pub(crate) fn of_failed_control(threshold: f64) -> Self {
+        Floor::new(threshold, Control::Missing)
+    }
+
+    fn new(threshold: f64, control: Control) -> Self {
         Floor {
             threshold,
-            control_failed: false,
+            control_failed: matches!(control, Control::Differs | Control::Missing),
+            control,
         }
     }
 
     /// From the ratios of the control to its twin.
     pub(crate) fn of_control(metric: Metric, ratios: &[f64], threshold: f64) -> Self {
         let Some(control) = Summary::of(ratios).filter(|control| control.n >= PAIRS_MIN) else {
-            return Floor::without_control(threshold);
+            return Floor::of_failed_control(threshold);
         };
-        let floor = Floor {
-            threshold: threshold.max(control.half_range()),
-            control_failed: false,
-        };
+        let floor = Floor::new(threshold.max(control.half_range()), Control::Good);
         let differs = floor.decided(metric, &control).is_some();
-        Floor {
-            control_failed: differs || control.half_range() > TOO_WIDE,
-            ..floor
+        if differs || control.half_range() > TOO_WIDE {
+            Floor::new(floor.threshold, Control::Differs)
+        } else {
+            floor
         }
     }
 
@@ -286,9 +312,16 @@ mod tests {
             Floor::of_control(RATE, &[0.85, 1.15, 1.0], 0.02).control_failed,
             "scatters too much"
         );
-        assert!(
-            !Floor::of_control(RATE, &[], 0.02).control_failed,
-            "no control"
+        let missing = Floor::of_control(RATE, &[1.0, 1.0], 0.02);
+        assert_eq!(missing.control, Control::Missing);
+        assert_eq!(
+            missing.judge(RATE, &[2.0, 2.0, 2.0]).verdict,
+            Verdict::TooNoisy
+        );
+        let left_out = Floor::without_control(0.02);
+        assert_eq!(
+            left_out.judge(RATE, &[2.0, 2.0, 2.0]).verdict,
+            Verdict::Faster
         );
     }
 

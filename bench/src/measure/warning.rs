@@ -18,6 +18,15 @@ pub(crate) enum Warning {
         /// Their share of all CPU time.
         share: f64,
     },
+    /// Other programs were at work during the rounds.
+    ForeignDuring {
+        /// Median share of all CPU time, over rounds.
+        median: f64,
+        /// Worst round.
+        worst: f64,
+        /// Rounds looked at.
+        rounds: usize,
+    },
     /// The hypervisor gave time to others.
     Steal {
         /// Median share of the busy time, over rounds.
@@ -44,6 +53,13 @@ pub(crate) enum Warning {
         of: usize,
         /// The largest share of it.
         share: f64,
+    },
+    /// Cells were faster than the server that does nothing.
+    FloorUnreliable {
+        /// Cells that were.
+        cells: usize,
+        /// Cells under the load of the floor.
+        of: usize,
     },
     /// The generator's floor, or a part of it, could not be measured.
     FloorUnknown {
@@ -121,9 +137,11 @@ impl Warning {
             Warning::SharedCpu { .. } => "W-SHARED-CPU",
             Warning::OneCpu => "W-ONE-CPU",
             Warning::Foreign { .. } => "W-FOREIGN",
+            Warning::ForeignDuring { .. } => "W-FOREIGN-DURING",
             Warning::Steal { .. } => "W-STEAL",
             Warning::ClientBound { .. } => "W-CLIENT-BOUND",
             Warning::NearFloor { .. } => "W-NEAR-FLOOR",
+            Warning::FloorUnreliable { .. } => "W-FLOOR-UNRELIABLE",
             Warning::FloorUnknown { .. } => "W-FLOOR",
             Warning::WindowNotFull { .. } => "W-WINDOW",
             Warning::FewRounds { .. } => "W-FEW-ROUNDS",
@@ -163,6 +181,13 @@ impl fmt::Display for Warning {
                  stop builds and the like, and run again.",
                 percent(share)
             ),
+            Warning::ForeignDuring { median, worst, rounds } => write!(
+                f,
+                "other programs used {:.0} % of the CPUs during the run (median of {rounds} rounds, worst {:.0} %). \
+                 they take CPUs from server and load and widen every interval; stop builds and the like, and run again.",
+                percent(median),
+                percent(worst)
+            ),
             Warning::Steal { median, worst, rounds } => write!(
                 f,
                 "this virtual machine lost {:.1} % of its busy time to other guests (median of {rounds} rounds, worst {:.1} %). \
@@ -181,6 +206,11 @@ impl fmt::Display for Warning {
                 "{cells} of {of} cells reached up to {:.0} % of the rate that the load generator has with a server that does nothing. \
                  the generator compresses their differences in round trips/s; compare server CPU us/RT instead.",
                 percent(share)
+            ),
+            Warning::FloorUnreliable { cells, of } => write!(
+                f,
+                "{cells} of {of} cells were faster than a server that does nothing: the floor is not reliable in this run. \
+                 how near the cells came to the generator's limit is not known; compare server CPU us/RT instead, or run again."
             ),
             Warning::FloorUnknown { reason } => write!(
                 f,
@@ -203,9 +233,12 @@ impl fmt::Display for Warning {
                 "{threads} server threads on {cpus} CPUs: they take turns, so this says nothing about {threads} cores. use at most {cpus}."
             ),
             Warning::NoControl { failed: true } => {
-                f.write_str("the A/A control failed, so the noise floor is unknown. see the failure above, then run again.")
+                f.write_str("the A/A control failed, so the noise floor is unknown and verdicts are withheld. see the failure below, then run again.")
             }
-            Warning::NoControl { failed: false } => f.write_str("no A/A control was run, so the noise floor is unknown. leave out --no-aa to measure it."),
+            Warning::NoControl { failed: false } => f.write_str(
+                "no A/A control was run, so the noise floor is unknown; only --noise-threshold holds verdicts back. \
+                 leave out --no-aa to measure it.",
+            ),
             Warning::DebugBuild => f.write_str("this is a debug build; its numbers mean nothing. run: cargo run --release -p bench"),
             Warning::Driver { remark } => f.write_str(remark),
             Warning::CallsUnknown { reason } => write!(f, "system calls were not counted: {reason}."),

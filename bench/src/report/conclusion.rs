@@ -3,7 +3,8 @@
 use super::groups;
 use super::table::{Unit, three_digits, wrap};
 use crate::analysis::{Relation, Versus};
-use crate::measure::verdict::{Metric, Verdict};
+use crate::floor::is_unreliable;
+use crate::measure::verdict::{Control, Floor, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
 
 /// What the signs mean and how far the verdicts can be trusted.
@@ -19,17 +20,16 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
         text.push_str("equal      the whole interval lies within t.\n");
     }
     if verdicts.contains(&Verdict::TooNoisy) {
-        text.push_str(
-            "noisy      too noisy: the interval is wider than 10 % on each side, or the A/A control failed.\n",
-        );
+        let line = format!("too noisy: {}.", noisy_words(file));
+        text.push_str(&wrap("noisy      ", &line));
     }
-    text.push_str(&wrap(
-        "",
-        &format!(
+    if comparisons.count > 0 {
+        let line = format!(
             "{} comparisons: about {:.1} false verdicts expected by chance if nothing differed.",
             comparisons.count, comparisons.chance_verdicts
-        ),
-    ));
+        );
+        text.push_str(&wrap("", &line));
+    }
     if let Some(missed) = comparisons.usually_missed_below {
         let line = format!(
             "with the noise seen here, differences in round trips/s below {:.1} % would usually be missed.",
@@ -41,19 +41,62 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
 }
 
 fn control_line(file: &RunFile) -> String {
-    if !file.cells.iter().any(|cell| cell.result.cell.control) {
-        return String::new();
-    }
-    let percent = |threshold: f64| format!("{:.1} %", threshold * 100.0);
     let (rate, cpu) = (file.comparisons.rate_floor, file.comparisons.cpu_floor);
-    wrap(
-        "A/A        ",
-        &format!(
-            "the same cell twice under two labels. differences count only beyond t = {} (round trips/s) and {} (CPU).",
-            percent(rate.threshold),
-            percent(cpu.threshold)
+    if rate.control == Control::LeftOut {
+        let line = format!(
+            "{}; without A/A no noise floor is known.",
+            floor_words(&rate)
+        );
+        return wrap("t          ", &line);
+    }
+    let words = if rate.control == Control::Good && cpu.control == Control::Good {
+        format!(
+            "{} (round trips/s) and {:.1} % (CPU).",
+            floor_words(&rate),
+            cpu.threshold * 100.0
+        )
+    } else if rate.control == cpu.control {
+        format!("{}.", floor_words(&rate))
+    } else {
+        format!(
+            "round trips/s: {}. CPU: {}.",
+            floor_words(&rate),
+            floor_words(&cpu)
+        )
+    };
+    let line = format!("the same cell twice under two labels. {words}");
+    wrap("A/A        ", &line)
+}
+
+/// Why nothing could be said, as [`Floor::judge`] decides it.
+fn noisy_words(file: &RunFile) -> &'static str {
+    let floors = &file.comparisons;
+    if floors.rate_floor.control_failed && floors.cpu_floor.control_failed {
+        "the A/A control failed, so verdicts are withheld"
+    } else if floors.rate_floor.control_failed || floors.cpu_floor.control_failed {
+        "the A/A control failed; or neither faster nor slower (less nor more, equal) could be said, and the interval or t is \
+         wider than 10 % on a side"
+    } else {
+        "neither faster nor slower (less nor more, equal) could be said, and the interval or t is wider than 10 % on a side"
+    }
+}
+
+/// What the control allows to say.
+fn floor_words(floor: &Floor) -> String {
+    match floor.control {
+        Control::LeftOut | Control::Good => format!(
+            "differences count only beyond t = {:.1} %",
+            floor.threshold * 100.0
         ),
-    )
+        Control::Differs => {
+            "bad, that is it differs or scatters by more than 10 %, so verdicts are withheld"
+                .to_owned()
+        }
+        Control::Missing => {
+            "it failed or has too few figures, so no noise floor is known and verdicts are withheld"
+                .to_owned()
+        }
+    }
 }
 
 fn could_have_seen(file: &RunFile) -> String {
@@ -104,11 +147,15 @@ pub(super) fn generator_line(file: &RunFile) -> String {
         ));
     }
     let shares = file.cells.iter().filter_map(|cell| cell.result.floor_share);
-    if let Some(most) = shares.reduce(f64::max) {
-        line.push_str(&format!(
-            "; busiest cell reached {:.0} % of it",
-            most * 100.0
-        ));
+    match shares.reduce(f64::max) {
+        Some(most) if is_unreliable(most) => {
+            line.push_str("; a cell was faster: the floor is not reliable in this run");
+        }
+        Some(most) => {
+            let percent = most * 100.0;
+            line.push_str(&format!("; busiest cell reached {percent:.0} % of it"));
+        }
+        None => {}
     }
     wrap("generator  ", &line)
 }
@@ -125,22 +172,28 @@ pub(super) fn shows(file: &RunFile) -> String {
         Metric::ServerCpuNsPerRt,
     );
     let mut metrics = [
-        (rate, "by round trips/s", floors.rate_floor.control_failed),
+        (rate, "by round trips/s", floors.rate_floor.control),
         (
             cpu,
             "by server CPU per round trip",
-            floors.cpu_floor.control_failed,
+            floors.cpu_floor.control,
         ),
     ];
-    if has("W-SHARED-CPU") || has("W-CLIENT-BOUND") || has("W-NEAR-FLOOR") {
+    let doubtful = [
+        "W-SHARED-CPU",
+        "W-CLIENT-BOUND",
+        "W-NEAR-FLOOR",
+        "W-FLOOR-UNRELIABLE",
+    ];
+    if doubtful.into_iter().any(has) {
         metrics.reverse();
     }
     let mut text = String::from("shows      on this machine and load:\n");
-    for (metric, by, withheld) in metrics {
-        let found = if withheld {
-            "nothing, it is too noisy".to_owned()
-        } else {
-            findings(file, metric)
+    for (metric, by, control) in metrics {
+        let found = match control {
+            Control::Differs => "nothing, it is too noisy".to_owned(),
+            Control::Missing => "nothing, the A/A control failed".to_owned(),
+            Control::Good | Control::LeftOut => findings(file, metric),
         };
         text.push_str(&wrap("           ", &format!("{by}: {found}.")));
     }

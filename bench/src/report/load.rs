@@ -1,16 +1,21 @@
 //! The tables of one load: rates and CPU against the baseline, what a round trip costs, how long it takes.
 
-use super::table::{Align, Field, Table, Tone, Unit, WIDTH, three_digits};
-use crate::analysis::{Relation, Versus};
-use crate::contract::Percentiles;
+use super::table::{Align, Field, Table, Tone, Unit, VERDICT, WIDTH, three_digits};
+use crate::analysis::{CellSummary, Relation, Status, Versus};
+use crate::contract::{Model, Percentiles};
 use crate::measure::stats::Summary;
-use crate::measure::verdict::{Metric, Verdict};
+use crate::measure::verdict::{Control, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
 use std::fmt::Write as _;
 
 /// All of them.
 pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> String {
-    let mut text = format!("\n{}\n", group[0].result.cell.factors.load_label());
+    let driver = match shared_driver(group) {
+        None | Some("auto") => String::new(),
+        Some(driver) => format!(", shards on {driver}"),
+    };
+    let load = group[0].result.cell.factors.load_label();
+    let mut text = format!("\n{load}{driver}\n");
     let (rates, cpu) = (rate_table(file, group), cpu_ratio_table(file, group));
     let both = rates.beside(&cpu);
     if both.width() <= WIDTH {
@@ -32,25 +37,46 @@ pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> Stri
     text
 }
 
+/// The driver of every cell with shards, if it is one; it is named above the tables instead of in every row.
+fn shared_driver<'a>(group: &[&'a CellFile]) -> Option<&'a str> {
+    let mut drivers: Vec<&str> = group
+        .iter()
+        .map(|cell| &cell.result.cell.factors)
+        .filter(|factors| factors.model == Model::Shards)
+        .map(|factors| factors.driver.as_str())
+        .collect();
+    drivers.dedup();
+    match drivers.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+/// A cell's label without the driver that all have in common.
+fn name(group: &[&CellFile], label: &str) -> String {
+    shared_driver(group).map_or(label.to_owned(), |driver| {
+        label.replace(&format!(" {driver}"), "")
+    })
+}
+
 fn rate_table(file: &RunFile, group: &[&CellFile]) -> Table {
     let summaries = || {
         group
             .iter()
-            .filter_map(|cell| cell.result.summary.round_trips_per_s)
+            .filter_map(|cell| shown(cell).round_trips_per_s)
     };
     let unit = Unit::for_values(summaries().map(|summary| summary.hi));
     let mut table = Table::default()
         .column("", "cell", Align::Left)
         .column("round trips/s", "median [lo..hi]", Align::Right)
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     for cell in group {
-        let rate = shown_interval(cell.result.summary.round_trips_per_s.as_ref(), &|value| {
-            unit.show(value)
-        });
+        let rate = shown(cell).round_trips_per_s;
+        let rate = shown_interval(cell, rate.as_ref(), &|value| unit.show(value));
         let [ratio, verdict] = ratio_fields(file, cell, Metric::RoundTripsPerS);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             rate.into(),
             ratio,
             verdict,
@@ -64,18 +90,16 @@ fn cpu_ratio_table(file: &RunFile, group: &[&CellFile]) -> Table {
         .column("", "cell", Align::Left)
         .column("server", "CPU us/RT", Align::Right)
         .column(&ratio_header(group), "[lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     for cell in group {
-        let cpu = cell
-            .result
-            .summary
+        let cpu = shown(cell)
             .server_cpu_ns_per_rt
-            .map_or("—".to_owned(), |summary| {
+            .map_or(absent(cell), |summary| {
                 three_digits(summary.median / 1000.0)
             });
         let [ratio, verdict] = ratio_fields(file, cell, Metric::ServerCpuNsPerRt);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             cpu.into(),
             ratio,
             verdict,
@@ -94,7 +118,7 @@ fn ratio_header(group: &[&CellFile]) -> String {
     labels.dedup();
     match labels.as_slice() {
         [] => "ratio".to_owned(),
-        [only] => format!("ratio to {only}"),
+        [only] => format!("ratio to {}", name(group, only)),
         _ => "ratio to pool".to_owned(),
     }
 }
@@ -115,10 +139,12 @@ fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
             } else {
                 file.comparisons.cpu_floor
             };
-            [
-                ratio(versus).into(),
-                if floor.control_failed { "bad" } else { "" }.into(),
-            ]
+            let word = match floor.control {
+                Control::Differs => "bad",
+                Control::Missing => "failed",
+                Control::Good | Control::LeftOut => "",
+            };
+            [ratio(versus).into(), word.into()]
         }
         Some(versus) => [ratio(versus).into(), verdict_field(versus.verdict)],
     }
@@ -135,13 +161,48 @@ fn verdict_field(verdict: Verdict) -> Field {
 
 fn ratio(versus: &Versus) -> String {
     match (versus.median, versus.lo, versus.hi) {
-        (Some(median), Some(lo), Some(hi)) => format!("{median:.2} [{lo:.2}, {hi:.2}]"),
+        (Some(median), Some(lo), Some(hi)) => {
+            format!("{median:.2} [{}, {}]", interval_end(lo), interval_end(hi))
+        }
         _ => "—".to_owned(),
     }
 }
 
-fn shown_interval(summary: Option<&Summary>, show: &dyn Fn(f64) -> String) -> String {
-    summary.map_or("—".to_owned(), |summary| {
+/// Whether an interval contains 1 decides its verdict, so an end near 1 shows on which side it lies.
+fn interval_end(value: f64) -> String {
+    let short = format!("{value:.2}");
+    if short == "1.00" && value != 1.0 {
+        format!("{value:.3}")
+    } else {
+        short
+    }
+}
+
+/// The figures to show: none of a cell that failed, for they are out of every comparison.
+fn shown(cell: &CellFile) -> CellSummary {
+    if cell.result.status == Status::Failed {
+        CellSummary::default()
+    } else {
+        cell.result.summary.clone()
+    }
+}
+
+/// What stands where a cell has no median.
+fn absent(cell: &CellFile) -> String {
+    if cell.result.status == Status::Failed {
+        "FAILED"
+    } else {
+        "—"
+    }
+    .to_owned()
+}
+
+fn shown_interval(
+    cell: &CellFile,
+    summary: Option<&Summary>,
+    show: &dyn Fn(f64) -> String,
+) -> String {
+    summary.map_or(absent(cell), |summary| {
         format!(
             "{} [{}..{}]",
             show(summary.median),
@@ -156,9 +217,9 @@ fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
     let mut table = Table::default()
         .column("", "further", Align::Left)
         .column("round trips/s", "ratio [lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left)
+        .column("", VERDICT, Align::Left)
         .column("server CPU/RT", "ratio [lo, hi]", Align::Right)
-        .column("", "verdict", Align::Left);
+        .column("", VERDICT, Align::Left);
     let mut any = false;
     for cell in group {
         for relation in [Relation::OneShard, Relation::Driver] {
@@ -168,6 +229,7 @@ fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
                 .zip(cell.result.versus(relation, Metric::ServerCpuNsPerRt));
             let Some((rate, cpu)) = pair else { continue };
             let names = format!("{} to {}", cell.result.cell.label(), rate.baseline_label);
+            let names = name(group, &names);
             table.row(vec![
                 names.into(),
                 ratio(rate).into(),
@@ -196,14 +258,14 @@ fn cost_table(group: &[&CellFile]) -> Table {
         .column("server RSS", "peak MiB", Align::Right)
         .column("payload", "MiB/s", Align::Right);
     for cell in group {
-        let summary = &cell.result.summary;
+        let summary = shown(cell);
         let number = |value: Option<f64>| Field::from(value.map_or("—".to_owned(), three_digits));
         let share = summary
             .client_cpu_share
             .map_or("—".to_owned(), |share| format!("{:.0} %", share * 100.0));
         table.row(vec![
-            cell.result.cell.label().into(),
-            shown_interval(summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
+            name(group, &cell.result.cell.label()).into(),
+            shown_interval(cell, summary.server_cpu_ns_per_rt.as_ref(), &|ns| {
                 three_digits(ns / 1000.0)
             })
             .into(),
@@ -242,12 +304,15 @@ fn time_table(group: &[&CellFile]) -> Table {
         table = table.column(above, header, Align::Right);
     }
     for cell in group {
-        let times = &cell.result.summary.rtt_service_ns;
-        let merged = times.merged.clone().unwrap_or_default();
-        let [p50, p99, p99_9, max] = main_percentiles(&merged);
+        let times = shown(cell).rtt_service_ns;
+        let merged = times.merged.unwrap_or_default();
+        let [mut p50, p99, p99_9, max] = main_percentiles(&merged);
+        if cell.result.status == Status::Failed {
+            p50 = absent(cell).into();
+        }
         let [run_p50, run_p99, run_p99_9, _] = main_percentiles(&times.median_of_runs);
         table.row(vec![
-            cell.result.cell.label().into(),
+            name(group, &cell.result.cell.label()).into(),
             p50,
             p99,
             p99_9,
@@ -270,4 +335,15 @@ fn main_percentiles(percentiles: &Percentiles) -> [Field; 4] {
         shown(percentiles.p99_9),
         shown(percentiles.max),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_near_one_shows_its_side() {
+        let shown = [1.0, 1.004, 0.996, 0.9949, 1.0051, 1.17].map(interval_end);
+        assert_eq!(shown, ["1.00", "1.004", "0.996", "0.99", "1.01", "1.17"]);
+    }
 }

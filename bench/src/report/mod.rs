@@ -5,6 +5,7 @@ mod load;
 pub(crate) mod table;
 
 use crate::analysis::Status;
+use crate::measure::verdict::Control;
 use crate::measure::warning::{Check, Level};
 use crate::result::{CellFile, RunFile};
 use std::fmt::Write as _;
@@ -110,26 +111,39 @@ pub(crate) fn warning_line(check: &Check) -> String {
     wrap(mark, &format!("{} [{}]", check.text, check.id))
 }
 
+/// Said once above the tables where the control withholds verdicts.
 fn noise_headline(file: &RunFile) -> String {
-    let floors = &file.comparisons;
-    let what = match (
-        floors.rate_floor.control_failed,
-        floors.cpu_floor.control_failed,
-    ) {
-        (true, true) => "This run is too noisy to rank anything",
-        (true, false) => "This run is too noisy to rank anything by round trips/s",
-        (false, true) => "This run is too noisy to rank anything by server CPU",
-        (false, false) => return String::new(),
+    let withheld = |control: Control, what: &str, why: &str| {
+        let by = concerned(file, control)?;
+        let line =
+            format!("{what}{by}: the A/A control{why}. Ratios are listed, verdicts withheld.");
+        Some(format!("\n{}", wrap("", &line)))
     };
-    format!(
-        "\n{}",
-        wrap(
-            "",
-            &format!(
-                "{what}: the A/A control, the same cell twice, differs or scatters by more than 10 %. Ratios are listed, verdicts withheld."
-            )
-        )
-    )
+    let differs = withheld(
+        Control::Differs,
+        "This run is too noisy to rank anything",
+        ", the same cell twice, differs or scatters by more than 10 %",
+    );
+    let missing = withheld(
+        Control::Missing,
+        "Nothing can be ranked",
+        " failed or has too few figures, so no noise floor is known",
+    );
+    [differs, missing].into_iter().flatten().collect()
+}
+
+/// The metrics in which the control came to this; `None` if it did in none.
+fn concerned(file: &RunFile, control: Control) -> Option<&'static str> {
+    let floors = &file.comparisons;
+    match (
+        floors.rate_floor.control == control,
+        floors.cpu_floor.control == control,
+    ) {
+        (true, true) => Some(""),
+        (true, false) => Some(" by round trips/s"),
+        (false, true) => Some(" by server CPU"),
+        (false, false) => None,
+    }
 }
 
 /// The cells of one load, the control among them.
@@ -218,8 +232,11 @@ fn closing(file: &RunFile, folder: &str) -> String {
 mod tests {
     use super::*;
     use crate::campaign::tests::good;
+    use crate::floor;
+    use crate::matrix::Matrix;
+    use crate::matrix::tests::small;
     use crate::repetition::{Failure, Outcome};
-    use crate::result::tests::{believed, invented};
+    use crate::result::tests::{believed, invented, invented_of};
 
     fn plain(file: &RunFile) -> String {
         let text = render(file, "target/bench/x", Look::Plain);
@@ -275,9 +292,34 @@ mod tests {
     }
 
     #[test]
+    fn long_labels_stay_within_the_width() {
+        let of = |drivers: &[&str]| {
+            let matrix = Matrix {
+                drivers: drivers.iter().map(|driver| (*driver).to_owned()).collect(),
+                shards: vec![1, 2, 128],
+                pools: vec![2, 128],
+                payloads: vec![64, 1_048_576],
+                clients: vec![1, 16],
+                windows: vec![1, 8],
+                works: vec![10_000_000],
+                ..small()
+            };
+            plain(&invented_of(&matrix, 6, |job, _| {
+                good(job, 987_654.0, 1_234_567.0)
+            }))
+        };
+        let two = of(&["monoio-uring", "monoio-legacy"]);
+        assert!(two.contains("shards 128 monoio-legacy to shards 1 monoio-legacy"));
+        let one = of(&["monoio-legacy"]);
+        assert!(one.contains(", shards on monoio-legacy\n"), "{one}");
+        assert!(one.contains("\nshards 128  "), "{one}");
+        assert!(one.contains("shards 128 to shards 1 "), "{one}");
+    }
+
+    #[test]
     fn a_failure_cannot_be_missed() {
         let text = plain(&invented(6, |job, seen| {
-            if seen == 3 {
+            if seen == 2 * floor::TIMES + 1 {
                 let failure = Failure {
                     stderr_tail: vec!["last words".to_owned()],
                     ..Failure::new("E-LOAD-FAILED", "order_errors 3")
@@ -305,6 +347,13 @@ mod tests {
             text.contains("This run is too noisy to rank anything by round trips/s"),
             "{text}"
         );
+        for part in [
+            "round trips/s: bad, that is it differs or scatters by more than 10 %",
+            "CPU: differences count only beyond t = 2.0 %",
+            "noisy too noisy: the A/A control failed; or neither faster nor slower",
+        ] {
+            assert!(words(&text).contains(part), "{part}: {text}");
+        }
         let both = plain(&invented(6, |job, _| {
             good(
                 job,
@@ -315,6 +364,58 @@ mod tests {
         assert!(
             both.contains("This run is too noisy to rank anything: the A/A"),
             "{both}"
+        );
+    }
+
+    #[test]
+    fn a_failed_control_withholds_verdicts() {
+        let file = invented(6, |job, _| {
+            if job.cell.control {
+                return Outcome {
+                    failure: Some(Failure::new("E-LOAD-FAILED", "order_errors 3")),
+                    ..Outcome::default()
+                };
+            }
+            let rate = 1e5 * job.cell.factors.threads as f64;
+            good(job, rate, 7e3)
+        });
+        let text = plain(&file);
+        for part in [
+            "Nothing can be ranked: the A/A control failed or has too few figures",
+            "withheld. see the failure below, then run again. [W-NO-CONTROL]",
+            "A/A        the same cell twice under two labels. it failed",
+            "by round trips/s: nothing, the A/A control failed.",
+        ] {
+            assert!(words(&text).contains(&words(part)), "{part}: {text}");
+        }
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("pool 2 A/A").contains("FAILED"), "{text}");
+        assert!(row("shards 1").contains("noisy"), "{text}");
+        assert!(
+            !text.contains("slower") && !text.contains("false verdicts"),
+            "{text}"
+        );
+        let json = serde_json::to_value(&file).unwrap();
+        assert_eq!(json["comparisons"]["rate_floor"]["control_failed"], true);
+        assert_eq!(json["comparisons"]["rate_floor"]["control"], "missing");
+    }
+
+    #[test]
+    fn without_a_control_the_threshold_decides() {
+        let matrix = Matrix {
+            control: false,
+            ..small()
+        };
+        let text = plain(&invented_of(&matrix, 6, |job, _| {
+            good(job, 1e5 * job.cell.factors.threads as f64, 7e3)
+        }));
+        assert!(
+            text.contains("[W-NO-CONTROL]") && text.contains("slower"),
+            "{text}"
+        );
+        assert!(
+            text.contains("t          differences count only beyond t = 2.0 %"),
+            "{text}"
         );
     }
 

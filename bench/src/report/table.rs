@@ -1,7 +1,12 @@
 //! Text in columns: aligned, at most [`WIDTH`] wide, colours only where they mean something.
 
+use std::ops::Range;
+
 /// No line is meant to be longer.
 pub(crate) const WIDTH: usize = 100;
+
+/// Header of a column that belongs to the one before it.
+pub(crate) const VERDICT: &str = "verdict";
 
 /// Columns of text under two header lines.
 #[derive(Clone, Debug, Default)]
@@ -78,8 +83,53 @@ impl Table {
             .saturating_sub(2)
     }
 
-    /// Its lines.
+    /// Its lines; a table too wide for a line continues below, each part with the first column.
     pub(crate) fn render(&self, colours: bool) -> String {
+        let parts: Vec<String> = self
+            .parts()
+            .iter()
+            .map(|part| part.render_whole(colours))
+            .collect();
+        parts.join("\n")
+    }
+
+    fn parts(&self) -> Vec<Table> {
+        let mut parts: Vec<Table> = Vec::new();
+        for piece in self.pieces() {
+            match parts.last().map(|part| part.beside(&piece)) {
+                Some(wider) if wider.width() <= WIDTH => {
+                    parts.pop();
+                    parts.push(wider);
+                }
+                _ => parts.push(piece),
+            }
+        }
+        parts
+    }
+
+    /// The first column with each other one; a verdict stays with its ratio.
+    fn pieces(&self) -> Vec<Table> {
+        let mut starts: Vec<usize> = (1..self.columns.len())
+            .filter(|at| *at == 1 || self.columns[*at].header[1] != VERDICT)
+            .collect();
+        starts.push(self.columns.len());
+        starts
+            .windows(2)
+            .map(|ends| self.part(ends[0]..ends[1]))
+            .collect()
+    }
+
+    fn part(&self, range: Range<usize>) -> Table {
+        let columns = [&self.columns[..1], &self.columns[range.clone()]].concat();
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| [&row[..1], &row[range.clone()]].concat())
+            .collect();
+        Table { columns, rows }
+    }
+
+    fn render_whole(&self, colours: bool) -> String {
         let widths = self.widths();
         let mut text = String::new();
         for line in 0..2 {
@@ -291,6 +341,25 @@ mod tests {
             "        rate\ncell      /s\npool 2     \u{1b}[32m7\u{1b}[0m\n"
         );
         assert_eq!(table.width(), 12);
+    }
+
+    #[test]
+    fn a_table_too_wide_continues_below() {
+        let mut table = Table::default().column("", "cell", Align::Left);
+        for number in 0..4 {
+            table = table
+                .column("ratio", &number.to_string(), Align::Right)
+                .column("", VERDICT, Align::Left);
+        }
+        let mut row = vec!["cell".repeat(10).into()];
+        for _ in 0..4 {
+            row.extend([Field::from("1.00 [1.00, 1.00]"), Field::from("faster")]);
+        }
+        table.row(row);
+        let text = table.render(false);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+        assert_eq!(text.matches("cellcell").count(), 2 * 5);
+        assert_eq!(text.matches("[1.00, 1.00]  faster").count(), 4);
     }
 
     #[test]
