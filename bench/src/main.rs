@@ -45,7 +45,15 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => return cmd::serve::run(&args),
         Some(Command::Load(args)) => return cmd::load::run(&args),
     };
-    ended.unwrap_or_else(|error| complain(&error)).into()
+    let exit = ended.unwrap_or_else(|error| complain(&error));
+    if stdout::lost() {
+        eprintln!(
+            "error[E-OUTPUT]: the output could not be written in full, so what was printed is incomplete.\n  \
+             make room where it goes, or leave standard output open."
+        );
+        return Exit::gravest([exit, Exit::Surroundings]).into();
+    }
+    exit.into()
 }
 
 /// Says what went wrong; a refusal knows how the program ends.

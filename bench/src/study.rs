@@ -73,7 +73,23 @@ pub(crate) fn conduct(plan: Plan, output: &Output) -> anyhow::Result<Exit> {
     let (plan, record) = campaign.run()?;
     let file = study.finish(&plan, &record)?;
     study.show(&file, output)?;
+    if let Some(text) = too_few_rounds(&record, plan.rounds) {
+        stdout::put_error(&text);
+    }
     Ok(exit(&record))
+}
+
+/// Complete rounds below which there is no interval worth the name.
+const FEWEST_ROUNDS: u32 = 3;
+
+fn too_few_rounds(record: &Record, planned: u32) -> Option<String> {
+    let ran = record.rounds_ran;
+    (ran < FEWEST_ROUNDS && record.interrupted.is_none()).then(|| {
+        format!(
+            "error[E-ROUNDS]: only {ran} of {planned} rounds were complete when the time was up; fewer than {FEWEST_ROUNDS} say nothing.\n  \
+             give it more time (--budget), or less to do.\n"
+        )
+    })
 }
 
 /// The files of a run, and what is known about it.
@@ -165,7 +181,12 @@ fn exit(record: &Record) -> Exit {
         .any(|failure| failure.own_fault)
         .then_some(Exit::SelfCheck);
     let failed = failures().next().map(|_| Exit::Failed);
-    Exit::gravest([interrupted, own, failed].into_iter().flatten())
+    let unmeasured = match record.rounds_ran {
+        0 => Some(Exit::Surroundings),
+        ran if ran < FEWEST_ROUNDS => Some(Exit::Failed),
+        _ => None,
+    };
+    Exit::gravest([interrupted, own, failed, unmeasured].into_iter().flatten())
 }
 
 /// Debug builds measure nothing worth knowing.

@@ -52,7 +52,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "1024", value_parser = parse_payload)]
     payload: usize,
     /// Length of the measured window: 500ms, 2s; a plain number is seconds. 1s by default; with --messages the longest time, 60s.
-    #[arg(long, short, value_parser = parse_duration)]
+    #[arg(long, short, value_parser = parse_window)]
     duration: Option<Duration>,
     /// Ends the window after this many round trips per client; no warm-up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -233,6 +233,15 @@ fn check_descriptors(plan: &Plan) -> Result<(), Refusal> {
 }
 
 /// `500ms`, `2s`, `1.5m`, `250us`; a plain number is seconds.
+/// A window in which something can happen.
+fn parse_window(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    match parse_duration(text)? {
+        window if window < SHORTEST => Err("a rate needs a window of at least 1ms".to_owned()),
+        window => Ok(window),
+    }
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds_per_unit = match &text[digits.len()..] {
@@ -341,6 +350,8 @@ mod tests {
             "--payload 1025K",
             "--payload 1G",
             "--duration -1s",
+            "--duration 0",
+            "--duration 250us",
             "--duration 2h",
             "--duration x",
             "--drain-timeout 6s",

@@ -22,7 +22,7 @@ use shardloop_platform::{
     usage::{CpuClock, memory},
 };
 use std::{
-    io::{self, BufRead, Write},
+    io::{self, BufRead, Read, Write},
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
@@ -392,20 +392,29 @@ fn watch(signals: Signals, stopper: AnyStopper) -> io::Result<()> {
 /// Answers marks until standard input ends, which ends the server: whoever measured it is gone.
 fn control(meter: Arc<Meter>, stopper: AnyStopper) -> io::Result<()> {
     let answer = move || {
-        let marks = io::stdin()
-            .lock()
-            .lines()
-            .map_while(Result::ok)
-            .filter(|line| line == "mark");
-        marks
-            .zip(1..)
-            .for_each(|(_, mark)| print_line(&meter.mark(mark)));
+        let mut input = io::stdin().lock();
+        let mut marks = 0;
+        while let Some(line) = next_line(&mut input) {
+            if line == b"mark" {
+                marks += 1;
+                print_line(&meter.mark(marks));
+            }
+        }
         stopper.drain();
     };
     thread::Builder::new()
         .name("control".to_owned())
         .spawn(answer)
         .map(drop)
+}
+
+/// The next line, whatever bytes it is made of; of a long one only pieces, which are no marks. `None` at the end.
+fn next_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
+    const LONGEST: u64 = 64;
+    let mut line = Vec::new();
+    let read = input.take(LONGEST).read_until(b'\n', &mut line).ok()?;
+    line.pop_if(|last| *last == b'\n');
+    (read > 0).then_some(line)
 }
 
 /// What is read off the process.
