@@ -46,6 +46,8 @@ pub(crate) enum Command {
     /// Run every server once for a moment and check every reply
     Test(TestArgs),
     /// Serve until SIGINT or SIGTERM
+    ///
+    /// The first signal ends it gently: what is under way is finished, for at most 10 s. The second ends it at once.
     Serve(ServeArgs),
     /// Put load on a server and report
     Load(LoadArgs),

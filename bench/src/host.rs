@@ -55,13 +55,32 @@ pub(crate) struct HostDescription {
     /// Identity of this boot.
     pub(crate) boot_id: Option<String>,
     /// Kernel settings that matter here.
-    pub(crate) sysctl: BTreeMap<String, Option<String>>,
+    pub(crate) sysctl: BTreeMap<String, Option<Setting>>,
     /// Resource limits of this process; `null` is unlimited or not exposed.
     pub(crate) limits: BTreeMap<String, Option<u64>>,
     /// Share of all CPU time that other programs used just before the run.
     pub(crate) busy_share_before: Option<f64>,
     /// Why a fact above is `null`, by its name.
     pub(crate) not_exposed: BTreeMap<String, String>,
+}
+
+/// The value of a kernel setting: bytes as a number, everything else in the kernel's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Setting {
+    /// Bytes.
+    Bytes(u64),
+    /// As the kernel writes it.
+    Text(String),
+}
+
+impl Setting {
+    fn new(name: &str, text: String) -> Self {
+        match text.parse() {
+            Ok(bytes) if name.ends_with("_bytes") => Setting::Bytes(bytes),
+            _ => Setting::Text(text),
+        }
+    }
 }
 
 /// Describes this machine.
@@ -76,7 +95,10 @@ pub(crate) fn describe() -> HostDescription {
     let names = |names: &[&str]| {
         names
             .iter()
-            .map(|name| ((*name).to_owned(), row(name)))
+            .map(|name| {
+                let setting = row(name).map(|text| Setting::new(name, text));
+                ((*name).to_owned(), setting)
+            })
             .collect()
     };
     let not_exposed = rows
@@ -331,6 +353,18 @@ mod tests {
         assert_eq!(Reading::now().since(&unknown).foreign_ns, None);
         let before = own_cpu().unwrap();
         while own_cpu().unwrap() == before {}
+    }
+
+    #[test]
+    fn bytes_are_numbers_and_the_rest_is_text() {
+        let json = |name: &str, text: &str| {
+            serde_json::to_string(&Setting::new(name, text.to_owned())).unwrap()
+        };
+        assert_eq!(json("rmem_max_bytes", "212992"), "212992");
+        assert_eq!(json("somaxconn", "4096"), "\"4096\"");
+        assert_eq!(json("port_range", "32768 60999"), "\"32768 60999\"");
+        let again: Setting = serde_json::from_str("212992").unwrap();
+        assert_eq!(again, Setting::Bytes(212_992));
     }
 
     #[test]

@@ -35,18 +35,15 @@ pub(crate) const MAX_THREADS: usize = 64;
 pub(crate) const MAX_WORK: u64 = 10_000_000;
 
 /// Serve one protocol until SIGINT or SIGTERM.
+///
+/// The first signal ends it gently: what is under way is finished, for at most 10 s. The second ends it at once.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServeArgs {
     /// What to speak.
     #[arg(short, long, value_enum)]
     pub(crate) protocol: Protocol,
     /// Serve on as many shards: one engine per thread.
-    #[arg(
-        long,
-        value_name = "N",
-        required_unless_present_any = ["pool", "null"],
-        conflicts_with = "pool"
-    )]
+    #[arg(long, value_name = "N", conflicts_with = "pool")]
     pub(crate) shards: Option<usize>,
     /// Serve on a shared pool of as many threads (tokio).
     #[arg(long, value_name = "N")]
@@ -163,8 +160,25 @@ impl Shape {
         let (model, threads, name) = match (args.shards, args.pool) {
             _ if args.null => (Model::Null, 1, "--null"),
             (Some(shards), _) => (Model::Shards, shards, "--shards"),
-            (None, pool) => (Model::Pool, pool.unwrap_or(0), "--pool"),
+            (None, Some(pool)) => (Model::Pool, pool, "--pool"),
+            (None, None) => {
+                return Err(Refused::usage(
+                    "neither --shards N nor --pool N was given, so it is not known what shall serve: give one of them"
+                        .to_owned(),
+                ));
+            }
         };
+        if model != Model::Shards && driver != Kind::Auto {
+            let driver = &args.driver;
+            let whose = if model == Model::Pool {
+                "a pool"
+            } else {
+                "the null server"
+            };
+            return Err(Refused::usage(format!(
+                "{whose} has its own engine, --driver {driver} would change nothing: leave it out, or use --shards"
+            )));
+        }
         if !(1..=MAX_THREADS).contains(&threads) {
             return Err(Refused::usage(format!(
                 "{name} {threads} is out of range: a server has 1 to {MAX_THREADS} threads"

@@ -205,7 +205,8 @@ fn failures(file: &RunFile, folder: &str) -> String {
 
 /// What to do with the first table in hand, in commands that work in a checkout.
 const NEXT: &str = "\
-next       cargo run --release -p bench -- run --protocols tcp --rounds 10
+next       the same for longer, and surer; then other loads; then what else there is:
+           cargo run --release -p bench -- run --protocols tcp --rounds 20 --duration 1s
            cargo run --release -p bench -- run --protocols tcp --payload 64,1K,16K --window 1,8
            cargo run --release -p bench -- list
 ";

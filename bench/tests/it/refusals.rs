@@ -18,6 +18,11 @@ fn wrong_usage_is_2_and_names_its_error() {
         ("run --rounds 2", "3..=1000"),
         ("run --duration 0", "at least 1 ms"),
         ("run --order sorted", "possible values"),
+        ("serve --protocol tcp", "neither --shards N nor --pool N"),
+        (
+            "serve --protocol tcp --pool 1 --driver monoio-legacy",
+            "a pool has its own engine",
+        ),
         ("walk", "unrecognized subcommand"),
     ];
     for (args, part) in cases {
@@ -107,4 +112,13 @@ fn a_dry_run_and_a_list_run_nothing() {
         0,
         "no folder was made"
     );
+}
+
+#[test]
+fn help_tells_how_long_a_drain_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "serve --help");
+    let help = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    assert!(words.join(" ").contains("for at most 10 s."), "{help}");
 }
