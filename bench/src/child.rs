@@ -147,6 +147,18 @@ impl Child {
         }
     }
 
+    /// Whether it ends within this time; looks again and again.
+    pub(crate) fn ends_within(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while self.status().is_none() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
     /// How it ended, if it has.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {

@@ -347,12 +347,13 @@ impl<'a> Attempt<'a> {
         self.outcome
     }
 
-    /// A load fails in many ways when its server dies; the cause is the death.
+    /// A load fails in many ways when its server dies; the cause is the death. The system closes the connections of a killed process
+    /// before it says that the process is dead, so the load may know first.
     fn blame_a_dead_server(&mut self, failure: &mut Failure) {
         let Some(server) = self.server.as_mut() else {
             return;
         };
-        if !failure.id.starts_with("E-LOAD") || server.status().is_none() {
+        if !failure.id.starts_with("E-LOAD") || !server.ends_within(DYING) {
             return;
         }
         let text = format!(
@@ -411,6 +412,9 @@ fn server_args(job: &Job<'_>) -> Vec<String> {
     }
     args
 }
+
+/// How long a server whose connections have broken may take to be seen dead.
+const DYING: Duration = Duration::from_millis(200);
 
 /// Messages of each client in [`Pass::Check`].
 const CHECKED_MESSAGES: u64 = 100;

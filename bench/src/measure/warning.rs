@@ -174,21 +174,31 @@ impl fmt::Display for Warning {
                 f,
                 "server and load generator share {cpus} CPUs. round trips/s describes the pair; compare server CPU us/RT instead."
             ),
-            Warning::OneCpu => f.write_str("one CPU: sharding cannot be judged here. use a machine with two or more."),
+            Warning::OneCpu => f.write_str(
+                "one CPU: sharding cannot be judged here. use a machine with two or more.",
+            ),
             Warning::Foreign { share } => write!(
                 f,
                 "other programs used {:.0} % of the CPUs just before the run. they disturb some rounds more than others; \
                  stop builds and the like, and run again.",
                 percent(share)
             ),
-            Warning::ForeignDuring { median, worst, rounds } => write!(
+            Warning::ForeignDuring {
+                median,
+                worst,
+                rounds,
+            } => write!(
                 f,
                 "other programs used {:.0} % of the CPUs during the run (median of {rounds} rounds, worst {:.0} %). \
                  they take CPUs from server and load and widen every interval; stop builds and the like, and run again.",
                 percent(median),
                 percent(worst)
             ),
-            Warning::Steal { median, worst, rounds } => write!(
+            Warning::Steal {
+                median,
+                worst,
+                rounds,
+            } => write!(
                 f,
                 "this virtual machine lost {:.1} % of its busy time to other guests (median of {rounds} rounds, worst {:.1} %). \
                  absolute numbers are lower than on an idle host; ratios are paired within rounds. try a quieter minute.",
@@ -216,13 +226,22 @@ impl fmt::Display for Warning {
                 f,
                 "the generator's floor was not measured: {reason}. how near the cells came to its limit is not known; run again."
             ),
+            _ => self.about_the_run(f),
+        }
+    }
+}
+
+impl Warning {
+    /// Those about the plan and what became of it; the ones about the machine and the generator are told by `fmt`.
+    fn about_the_run(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Warning::WindowNotFull { cells, of } => write!(
                 f,
                 "in {cells} of {of} cells clients x window is not rate x mean RTT within 5 %. \
                  the generator did not keep its window full; treat their rates as lower bounds."
             ),
             Warning::FewRounds { rounds, coverage } => {
-                write!(f, "{rounds} rounds give a {:.1} % interval. use --rounds 6 (96.9 %) or more to publish.", percent(coverage))
+                write!(f, "{rounds} rounds give a {:.1} % interval. use --rounds 6 (96.9 %) or more to publish.", coverage * 100.0)
             }
             Warning::RoundsDropped { ran, planned } => write!(
                 f,
@@ -246,6 +265,7 @@ impl fmt::Display for Warning {
                 "echo has no messages: its system calls are divided by the round trips of the load. compare them with each other only.",
             ),
             Warning::Unknown { what } => write!(f, "{what}: not exposed by this machine. not checked."),
+            _ => f.write_str(self.id()),
         }
     }
 }
