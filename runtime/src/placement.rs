@@ -23,8 +23,10 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// The CPU of each of `shards` shards; `None` leaves it to the scheduler.
-    pub(crate) fn cpus(&self, shards: usize) -> Vec<Option<usize>> {
+    /// The CPU of each of `shards` shards; `None` leaves it to the scheduler. Another kind of server that is to be compared with
+    /// shards asks here too, so that both get the same CPUs.
+    #[must_use]
+    pub fn cpus(&self, shards: usize) -> Vec<Option<usize>> {
         let order = match self {
             Self::Spread => allowed_order(),
             Self::Cpus(cpus) => cpus.clone(),

@@ -18,7 +18,6 @@ use shardloop_platform::{
     calls::CallCounter,
     signal::Signals,
     socket::raise_descriptor_limit,
-    topology::Topology,
     usage::{CpuClock, memory},
 };
 use std::{
@@ -232,11 +231,7 @@ impl Server {
         threads: usize,
         driver: Kind,
     ) -> Result<Self, Refused> {
-        let placement = if pins(args.pin) {
-            Placement::Spread
-        } else {
-            Placement::Unpinned
-        };
+        let placement = placement(args.pin);
         let running = shards::start(job.clone(), driver, threads, placement, args.listen);
         running.map(Self::Shards).map_err(|error| Refused {
             code: match error {
@@ -248,11 +243,7 @@ impl Server {
     }
 
     fn pool(args: &ServeArgs, job: &Arc<Job>, threads: usize) -> Result<Self, Refused> {
-        let cpus = if pins(args.pin) {
-            cpu_order()
-        } else {
-            Vec::new()
-        };
+        let cpus = pinned_cpus(args.pin, threads);
         let pool =
             Pool::start(job.clone(), threads, cpus.clone(), args.listen).map_err(|error| {
                 Refused {
@@ -279,11 +270,7 @@ impl Server {
                 }
             },
         })?;
-        let first = if pins(args.pin) {
-            cpu_order().first().copied()
-        } else {
-            None
-        };
+        let first = pinned_cpus(args.pin, 1).first().copied();
         let cpu = first.and_then(|cpu| pin_current_thread(cpu).ok());
         Ok(Self::Null { server, cpu })
     }
@@ -346,20 +333,17 @@ impl Server {
     }
 }
 
-fn pins(pin: Pin) -> bool {
+fn placement(pin: Pin) -> Placement {
     match pin {
-        Pin::Auto => Allowed::read().usable() >= 4,
-        Pin::None => false,
-        Pin::Spread => true,
+        Pin::Auto if Allowed::read().usable() < 4 => Placement::Unpinned,
+        Pin::None => Placement::Unpinned,
+        Pin::Auto | Pin::Spread => Placement::Spread,
     }
 }
 
-fn cpu_order() -> Vec<usize> {
-    let allowed = Allowed::read();
-    match Topology::read() {
-        Ok(topology) => topology.placement_order(&allowed.cpus),
-        Err(_) => allowed.cpus.iter().collect(),
-    }
+/// The CPUs of as many threads of a server without shards: those that as many shards would get. None where threads are not pinned.
+fn pinned_cpus(pin: Pin, threads: usize) -> Vec<usize> {
+    placement(pin).cpus(threads).into_iter().flatten().collect()
 }
 
 #[derive(Clone)]
