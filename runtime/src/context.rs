@@ -31,9 +31,12 @@ pub(crate) fn current() -> Rc<Core> {
     )
 }
 
-/// Whether shard `id` runs on this thread now; if so, does `f` with it.
-pub(crate) fn if_current<R>(id: u64, f: impl FnOnce(&Core) -> R) -> Option<R> {
-    with(|core| core.filter(|core| core.id() == id).map(|core| f(core)))
+/// Whether the shard of that number runs on this thread now; if so, does `f` with it.
+pub(crate) fn if_current<R>(number: usize, f: impl FnOnce(&Core) -> R) -> Option<R> {
+    with(|core| {
+        core.filter(|core| core.number() == number)
+            .map(|core| f(core))
+    })
 }
 
 /// Notes a panic on the shard that runs on this thread now, if there is one.

@@ -17,19 +17,16 @@ use crate::{
     context,
     lease::Pool,
     metrics::{Counters, Metrics},
-    task::{Panic, Task, Tracked},
+    task::{self, Table, Task, TaskId},
     timer::Timers,
     wake::{Phase, Remote},
 };
-use async_task::Runnable;
 use shardloop_platform::{memory::trim_heap, wake::WakeReader};
 use slab::Slab;
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     future::Future,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -40,9 +37,9 @@ use std::{
 /// Everything that belongs to one shard, whatever its engine.
 pub(crate) struct Core {
     remote: Arc<Remote>,
+    number: usize,
     now: fn() -> Instant,
-    ready: RefCell<VecDeque<Runnable>>,
-    live: RefCell<Slab<Waker>>,
+    tasks: RefCell<Table>,
     /// Woken whenever a task ends.
     on_task_end: RefCell<Option<Waker>>,
     /// Woken when the phase has risen, and when another thread has left something, in this order.
@@ -89,10 +86,10 @@ impl Core {
     pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
         let (remote, reader) = Remote::new()?;
         let core = Self {
-            remote: Arc::new(remote),
+            number: remote.number(),
+            remote,
             now,
-            ready: RefCell::default(),
-            live: RefCell::default(),
+            tasks: RefCell::default(),
             on_task_end: RefCell::default(),
             watchers: Default::default(),
             phase_seen: Cell::new(Phase::Running),
@@ -110,8 +107,9 @@ impl Core {
         Ok((Rc::new(core), reader))
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.remote.id()
+    /// Which shard of this process this is.
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     pub(crate) fn remote(&self) -> &Arc<Remote> {
@@ -135,34 +133,28 @@ impl Core {
     }
 
     /// Starts a task.
-    pub(crate) fn spawn<F>(self: &Rc<Self>, future: F) -> Task<F::Output>
+    pub(crate) fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
         self.counters.spawned.add(1);
-        let key = self.live.borrow_mut().insert(Waker::noop().clone());
-        let tracked = Tracked::new(future, self.clone(), key);
-        let remote = self.remote.clone();
-        let (runnable, task) =
-            async_task::spawn_local(tracked, move |runnable| schedule(&remote, runnable));
-        self.live.borrow_mut()[key] = runnable.waker();
-        runnable.schedule();
-        Task::new(task)
+        let (frame, task) = task::frame(future);
+        let id = self.tasks.borrow_mut().insert(self.number, frame);
+        self.tell_engine();
+        task(id)
     }
 
-    /// A task's future is gone.
-    pub(crate) fn forget_task(&self, key: usize) {
-        let waker = self.live.borrow_mut().remove(key);
-        drop(waker);
-        if let Some(waiting) = self.on_task_end.take() {
-            waiting.wake();
+    /// Has a task of this shard polled, on its own thread.
+    pub(crate) fn wake(&self, task: TaskId) {
+        if self.tasks.borrow_mut().wake(task) {
+            self.tell_engine();
         }
     }
 
     /// Tasks whose future exists.
     pub(crate) fn live_tasks(&self) -> usize {
-        self.live.borrow().len()
+        self.tasks.borrow().len()
     }
 
     /// Wakes `waker` at the next end of a task.
@@ -247,18 +239,13 @@ impl Core {
         }
     }
 
-    /// Queues a task of this shard, on its own thread.
-    fn push(&self, runnable: Runnable) {
-        self.ready.borrow_mut().push_back(runnable);
+    /// There is something to run: the engine is to come back, unless it does anyway.
+    fn tell_engine(&self) {
         if !self.engine_told.replace(true)
             && let Some(engine) = &*self.engine.borrow()
         {
             engine.wake_by_ref();
         }
-    }
-
-    fn pop(&self) -> Option<Runnable> {
-        self.ready.borrow_mut().pop_front()
     }
 
     fn begin_turn(&self, engine: &Waker) {
@@ -276,7 +263,11 @@ impl Core {
 
     /// Takes what other threads left.
     fn look(&self) {
-        self.remote.take(&mut self.ready.borrow_mut());
+        let mut tasks = self.tasks.borrow_mut();
+        for place in self.remote.take() {
+            tasks.wake_place(place);
+        }
+        drop(tasks);
         self.wake_watchers(Event::Left);
         let phase = self.remote.phase();
         if self.phase_seen.replace(phase) != phase {
@@ -343,55 +334,41 @@ impl Core {
     /// Runs tasks until the budget is spent or none is left.
     fn run_some(&self) {
         for polls in 0..Self::BUDGET as u64 {
-            let Some(runnable) = self.pop() else {
+            let next = self.tasks.borrow_mut().next(self.number);
+            let Some((id, mut frame)) = next else {
                 self.counters.polls.add(polls);
                 return;
             };
-            run(self, runnable);
+            let waker = id.waker();
+            let poll = frame.as_mut().poll(&mut Context::from_waker(&waker));
+            if poll.is_pending() {
+                self.tasks.borrow_mut().put_back(id, frame);
+            } else {
+                self.tasks.borrow_mut().remove(id);
+                drop(frame);
+                self.a_task_has_ended();
+            }
         }
         self.counters.polls.add(Self::BUDGET as u64);
     }
 
     fn has_ready(&self) -> bool {
-        !self.ready.borrow().is_empty()
+        self.tasks.borrow().has_ready()
     }
 
-    /// Drops the futures of all tasks. Each is first made runnable, which takes it out of the hands of wakers, then dropped here.
+    /// Drops the futures of all tasks. What their destructors start is left for the next time.
     fn drop_tasks(&self) {
-        let live: Vec<Waker> = self
-            .live
-            .borrow()
-            .iter()
-            .map(|(_, waker)| waker.clone())
-            .collect();
-        live.into_iter().for_each(Waker::wake);
-        self.remote.take(&mut self.ready.borrow_mut());
-        while let Some(runnable) = self.pop() {
-            // A destructor that panics must not keep the others from running.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(runnable))) {
-                self.note_panic(Panic::new(payload).message());
-            }
+        let frames = self.tasks.borrow_mut().drain();
+        if !frames.is_empty() {
+            drop(frames);
+            self.a_task_has_ended();
         }
     }
-}
 
-/// Polls one task. Panics of futures are caught further in; this one catches those of their destructors.
-fn run(core: &Core, runnable: Runnable) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| runnable.run())) {
-        core.note_panic(Panic::new(payload).message());
-    }
-}
-
-/// Brings a runnable task to its shard, from whatever thread.
-fn schedule(remote: &Remote, runnable: Runnable) {
-    let mut runnable = Some(runnable);
-    crate::context::if_current(remote.id(), |core| {
-        if let Some(runnable) = runnable.take() {
-            core.push(runnable);
+    fn a_task_has_ended(&self) {
+        if let Some(waiting) = self.on_task_end.take() {
+            waiting.wake();
         }
-    });
-    if let Some(runnable) = runnable {
-        remote.inject(runnable);
     }
 }
 

@@ -1,8 +1,9 @@
-//! What other threads may do to a shard: hand it a runnable task, and wake it.
+//! What other threads may do to a shard: have it poll a task, and wake it.
 //!
-//! A [`Remote`] is the only part of a shard that other threads hold. Its queue of runnables is bounded by the number of live tasks
-//! of the shard, because a task is scheduled at most once.
+//! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks the
+//! shard ever had at once, because each place in its table is noted once.
 
+mod left;
 mod word;
 
 /// The atomics of [`word`]; the loom model puts its own in their place.
@@ -10,17 +11,31 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicU8, Ordering};
 }
 
-use async_task::Runnable;
+use crate::task::TaskId;
+use left::Left;
 use shardloop_platform::wake::{WakeReader, Waker as Descriptor, pair};
+use slab::Slab;
 use std::{
-    collections::VecDeque,
     io,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 use word::Word;
+
+/// The shards of this process by their numbers.
+static SHARDS: RwLock<Slab<Weak<Remote>>> = RwLock::new(Slab::new());
+
+/// Has a task polled that belongs to another thread's shard, or to none any more.
+pub(crate) fn from_elsewhere(task: TaskId) {
+    let shards = SHARDS.read().unwrap_or_else(PoisonError::into_inner);
+    let shard = shards.get(task.shard).and_then(Weak::upgrade);
+    drop(shards);
+    if let Some(shard) = shard {
+        shard.wake(task);
+    }
+}
 
 /// How far the end of a shard has come; only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,33 +51,42 @@ pub(crate) enum Phase {
 /// The end of a shard that other threads hold.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    id: u64,
+    number: usize,
     word: Word,
     descriptor: Descriptor,
-    runnables: Mutex<VecDeque<Runnable>>,
+    left: Mutex<Left>,
     phase: AtomicU8,
     foreign_wakes: AtomicU64,
 }
 
 impl Remote {
     /// A new shard's remote end, and the descriptor its engine watches.
-    pub(crate) fn new() -> io::Result<(Self, WakeReader)> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+    ///
+    /// # Errors
+    /// The descriptors', or that this process has all the shards it can have.
+    pub(crate) fn new() -> io::Result<(Arc<Self>, WakeReader)> {
         let (reader, descriptor) = pair()?;
-        let remote = Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+        let mut shards = SHARDS.write().unwrap_or_else(PoisonError::into_inner);
+        let number = shards.vacant_key();
+        if number >= TaskId::SHARDS {
+            let text = format!("a process has at most {} shards at once", TaskId::SHARDS);
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
+        }
+        let remote = Arc::new(Self {
+            number,
             word: Word::new(),
             descriptor,
-            runnables: Mutex::default(),
+            left: Mutex::default(),
             phase: AtomicU8::new(Phase::Running as u8),
             foreign_wakes: AtomicU64::new(0),
-        };
+        });
+        shards.insert(Arc::downgrade(&remote));
         Ok((remote, reader))
     }
 
-    /// Which shard of this process this is.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
+    /// Which shard of this process this is. Numbers are used again.
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     /// Makes the shard look at what was left for it.
@@ -73,10 +97,10 @@ impl Remote {
         }
     }
 
-    /// Leaves a task that became runnable on another thread.
-    pub(crate) fn inject(&self, runnable: Runnable) {
+    /// Has a task of this shard polled.
+    fn wake(&self, task: TaskId) {
         self.foreign_wakes.fetch_add(1, Ordering::Relaxed);
-        self.queue().push_back(runnable);
+        self.left().note(task.place);
         self.notify();
     }
 
@@ -110,15 +134,20 @@ impl Remote {
         self.word.settle()
     }
 
-    /// The shard: takes what was injected.
-    pub(crate) fn take(&self, into: &mut VecDeque<Runnable>) {
-        into.append(&mut self.queue());
+    /// The shard: the places of the tasks that other threads want polled.
+    pub(crate) fn take(&self) -> Vec<usize> {
+        self.left().take()
     }
 
-    /// A panic while the lock is held leaves the queue whole: nothing in there can be half done.
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Runnable>> {
-        self.runnables
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// A panic while the lock is held leaves everything whole: nothing in there can be half done.
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let mut shards = SHARDS.write().unwrap_or_else(PoisonError::into_inner);
+        shards.try_remove(self.number);
     }
 }
