@@ -17,7 +17,7 @@ use shardloop_platform::memory::Block;
 use std::{
     cell::{Cell, RefCell},
     fmt,
-    ops::{Deref, DerefMut},
+    ops::{Deref, DerefMut, Range},
     rc::Rc,
 };
 
@@ -96,7 +96,11 @@ pub struct Pool(Rc<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
-    free: [RefCell<Vec<Memory>>; Class::BYTES.len()],
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes go in and out as they are, without being made anew"
+    )]
+    free: [RefCell<Vec<Box<Buffer>>>; Class::BYTES.len()],
     /// Fewest free buffers of each class since the last sweep: nobody needed these.
     unused: [Cell<usize>; Class::BYTES.len()],
     free_bytes: Cell<usize>,
@@ -127,11 +131,10 @@ impl Pool {
         } else {
             class
         };
-        let (class, memory) = self.lend(class);
+        let buffer = self.lend(class);
         self.0.in_flight.set(self.0.in_flight.get() + 1);
         Vacant {
-            class,
-            memory: Some(memory),
+            buffer: Some(buffer),
             pool: self.clone(),
         }
     }
@@ -160,7 +163,7 @@ impl Pool {
         for (shelf, unused) in self.0.free.iter().zip(&self.0.unused) {
             let mut shelf = shelf.borrow_mut();
             let keep = shelf.len() - unused.get().min(shelf.len());
-            let freed: usize = shelf.drain(keep..).map(|memory| memory.len()).sum();
+            let freed: usize = shelf.drain(keep..).map(|buffer| buffer.memory.len()).sum();
             self.0.free_bytes.set(self.0.free_bytes.get() - freed);
             self.0.freed_bytes.set(self.0.freed_bytes.get() + freed);
             unused.set(shelf.len());
@@ -178,30 +181,31 @@ impl Pool {
         self.0.free[class.0 as usize].borrow().is_empty()
     }
 
-    fn lend(&self, class: Class) -> (Class, Memory) {
+    fn lend(&self, class: Class) -> Box<Buffer> {
         let mut shelf = self.0.free[class.0 as usize].borrow_mut();
-        if let Some(memory) = shelf.pop() {
+        if let Some(buffer) = shelf.pop() {
             let unused = &self.0.unused[class.0 as usize];
             unused.set(unused.get().min(shelf.len()));
             self.0
                 .free_bytes
-                .set(self.0.free_bytes.get() - memory.len());
-            return (class, memory);
+                .set(self.0.free_bytes.get() - class.bytes());
+            return buffer;
         }
         self.0.misses.set(self.0.misses.get() + 1);
-        Memory::new(class)
+        Buffer::new(class)
     }
 
-    fn put_back(&self, class: Class, memory: Memory) {
-        let free = self.0.free_bytes.get() + memory.len();
+    fn put_back(&self, buffer: Box<Buffer>) {
+        let bytes = buffer.class.bytes();
+        let free = self.0.free_bytes.get() + bytes;
         if free + self.0.held_bytes.get() > Self::LIMIT_BYTES {
-            self.0
-                .freed_bytes
-                .set(self.0.freed_bytes.get() + memory.len());
+            self.0.freed_bytes.set(self.0.freed_bytes.get() + bytes);
             return;
         }
         self.0.free_bytes.set(free);
-        self.0.free[class.0 as usize].borrow_mut().push(memory);
+        self.0.free[buffer.class.0 as usize]
+            .borrow_mut()
+            .push(buffer);
     }
 
     fn hold(&self, bytes: usize) {
@@ -223,6 +227,13 @@ impl Default for Pool {
     }
 }
 
+/// A buffer. Boxed for as long as it lives, so that what holds it is small and cheap to move.
+#[derive(Debug)]
+struct Buffer {
+    class: Class,
+    memory: Memory,
+}
+
 /// The bytes of a buffer: a mapping of its own, so that giving it back shrinks the process, and so that it takes as many pages as it
 /// has bytes for. On the heap a 4 KiB buffer straddles two pages, and a few left between freed blocks keep much more.
 enum Memory {
@@ -231,17 +242,18 @@ enum Memory {
     Heap(Box<[u8]>),
 }
 
-impl Memory {
+impl Buffer {
     /// A buffer of `class`; of the smallest if the system will not map one.
-    fn new(class: Class) -> (Class, Self) {
-        match Block::new(class.bytes()) {
-            Ok(block) => (class, Self::Pages(block)),
+    fn new(class: Class) -> Box<Self> {
+        let (class, memory) = match Block::new(class.bytes()) {
+            Ok(block) => (class, Memory::Pages(block)),
             Err(_) => {
                 let smallest = Class::SMALLEST;
                 let bytes = vec![0; smallest.bytes()];
-                (smallest, Self::Heap(bytes.into_boxed_slice()))
+                (smallest, Memory::Heap(bytes.into_boxed_slice()))
             }
-        }
+        };
+        Box::new(Self { class, memory })
     }
 }
 
@@ -274,8 +286,8 @@ impl fmt::Debug for Memory {
 /// A buffer an engine receives into. Its address stays the same while this value moves.
 #[derive(Debug)]
 pub struct Vacant {
-    class: Class,
-    memory: Option<Memory>,
+    /// None once it has become a lease.
+    buffer: Option<Box<Buffer>>,
     pool: Pool,
 }
 
@@ -283,12 +295,17 @@ impl Vacant {
     /// Its size class.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.class
+        self.buffer
+            .as_ref()
+            .map_or(Class::SMALLEST, |buffer| buffer.class)
     }
 
     /// Where to receive into.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.memory.as_deref_mut().unwrap_or_default()
+        match &mut self.buffer {
+            Some(buffer) => &mut buffer.memory,
+            None => &mut [],
+        }
     }
 
     /// The receive brought `filled` bytes.
@@ -297,16 +314,14 @@ impl Vacant {
     /// If these are more than the buffer holds.
     #[must_use]
     pub fn filled(mut self, filled: usize) -> Lease {
-        let memory = self.memory.take();
-        let capacity = memory.as_ref().map_or(0, |memory| memory.len());
+        let capacity = self.bytes_mut().len();
         assert!(
             filled <= capacity,
             "received {filled} bytes into a buffer of {capacity}"
         );
         self.pool.hold(capacity);
         Lease {
-            class: self.class,
-            memory,
+            buffer: self.buffer.take(),
             start: 0,
             end: filled,
             pool: self.pool.clone(),
@@ -317,8 +332,8 @@ impl Vacant {
 impl Drop for Vacant {
     fn drop(&mut self) {
         self.pool.0.in_flight.set(self.pool.0.in_flight.get() - 1);
-        if let Some(memory) = self.memory.take() {
-            self.pool.put_back(self.class, memory);
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.put_back(buffer);
         }
     }
 }
@@ -327,8 +342,8 @@ impl Drop for Vacant {
 ///
 /// An empty lease from `recv` means that the peer has closed its side.
 pub struct Lease {
-    class: Class,
-    memory: Option<Memory>,
+    /// None only while it is dropped.
+    buffer: Option<Box<Buffer>>,
     start: usize,
     end: usize,
     pool: Pool,
@@ -350,7 +365,13 @@ impl Lease {
 
     /// Forgets all but the first `count` bytes; does nothing if there are fewer.
     pub fn truncate(&mut self, count: usize) {
-        self.end = self.end.min(self.start + count);
+        if count < self.len() {
+            self.end = self.start + count;
+        }
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.start..self.end
     }
 }
 
@@ -358,16 +379,18 @@ impl Deref for Lease {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.memory
-            .as_deref()
-            .map_or(&[], |bytes| &bytes[self.start..self.end])
+        match &self.buffer {
+            Some(buffer) => &buffer.memory[self.range()],
+            None => &[],
+        }
     }
 }
 
 impl DerefMut for Lease {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.memory {
-            Some(bytes) => &mut bytes[self.start..self.end],
+        let range = self.range();
+        match &mut self.buffer {
+            Some(buffer) => &mut buffer.memory[range],
             None => &mut [],
         }
     }
@@ -381,9 +404,9 @@ impl fmt::Debug for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.pool.release(memory.len());
-            self.pool.put_back(self.class, memory);
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.release(buffer.class.bytes());
+            self.pool.put_back(buffer);
         }
     }
 }

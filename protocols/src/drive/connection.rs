@@ -94,6 +94,11 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.turn.has_ended()
     }
 
+    /// To receive on.
+    pub(super) fn stream(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// The stream alone; what was received and not worked off is forgotten.
     pub(super) fn into_stream(self) -> S {
         self.stream
@@ -119,7 +124,16 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// # Errors
     /// The stream's.
     pub async fn receive(&mut self) -> Result<Received<S::Lease>, DriveError<M::Error>> {
-        let lease = self.stream.recv().await.map_err(DriveError::Stream)?;
+        let lease = self.stream.recv().await;
+        self.received(lease)
+    }
+
+    /// The stream has received.
+    pub(super) fn received(
+        &mut self,
+        lease: io::Result<S::Lease>,
+    ) -> Result<Received<S::Lease>, DriveError<M::Error>> {
+        let lease = lease.map_err(DriveError::Stream)?;
         self.peer_has_closed = lease.is_empty();
         Ok(Received(lease))
     }
@@ -231,13 +245,12 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
 
     /// Sends what the machine has put out, and gives the buffer back.
     async fn flush(&mut self) -> Result<(), DriveError<M::Error>> {
-        let out = std::mem::take(&mut self.out);
-        if out.is_empty() {
-            spare::give_back(out);
-            return Ok(());
+        let mut out = std::mem::take(&mut self.out);
+        let mut result = Ok(());
+        if !out.is_empty() {
+            self.turn.sent(out.len());
+            (result, out) = self.stream.send_all(out).await;
         }
-        self.turn.sent(out.len());
-        let (result, out) = self.stream.send_all(out).await;
         spare::give_back(out);
         result.map_err(DriveError::Stream)
     }

@@ -2,12 +2,12 @@
 
 use super::{
     Host, Turn,
-    connection::{Connection, DriveError, Received, Turned},
+    connection::{Connection, DriveError, Turned},
 };
 use crate::machine::{App, Flow, StreamMachine};
 use shardloop::{Either, RecvHalf, Stream, race};
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
     task::Poll,
@@ -53,8 +53,10 @@ async fn exchange<S: Stream, M: StreamMachine>(
         done: false,
     };
     while !(app.done || app.stopped && connection.unread() == 0) {
-        let turned = match next(connection, host, stop.as_mut(), app.stopped).await? {
-            Event::Received(received) => {
+        let alarm = connection.timeout().map(|at| host.sleep_until(at));
+        let turned = match next(connection.stream(), alarm, stop.as_mut(), app.stopped).await {
+            Event::Received(lease) => {
+                let received = connection.received(lease)?;
                 let done = |app: &Stoppable<_>| app.done;
                 connection
                     .work_off_until(host, &mut app, received, done)
@@ -99,37 +101,33 @@ impl<M: StreamMachine, A: App<M>> App<M> for Stoppable<A> {
 }
 
 enum Event<L> {
-    Received(Received<L>),
+    Received(io::Result<L>),
     TimedOut,
     Stop,
 }
 
-/// Waits for whatever is first. `stop` is left alone once it has completed.
-async fn next<S: Stream, M: StreamMachine>(
-    connection: &mut Connection<S, M>,
-    host: &impl Host,
+/// Waits for whatever is first. `stop` is left alone once it has completed. One future and not a nest of races: this is where a
+/// connection spends its life.
+async fn next<S: RecvHalf>(
+    stream: &mut S,
+    alarm: Option<impl Future<Output = ()>>,
     mut stop: Pin<&mut impl Future<Output = ()>>,
     stopped: bool,
-) -> Result<Event<S::Lease>, DriveError<M::Error>> {
-    let timeout = connection.timeout();
-    let stop = async {
-        match stopped {
-            true => std::future::pending().await,
-            false => stop.as_mut().await,
+) -> Event<S::Lease> {
+    let (mut receive, mut alarm) = (pin!(stream.recv()), pin!(alarm));
+    poll_fn(|cx| {
+        if let Poll::Ready(lease) = receive.as_mut().poll(cx) {
+            return Poll::Ready(Event::Received(lease));
         }
-    };
-    let first = race(connection.receive(), stop);
-    let first = match timeout {
-        None => first.await,
-        Some(at) => match race(first, host.sleep_until(at)).await {
-            Either::Left(first) => first,
-            Either::Right(()) => return Ok(Event::TimedOut),
-        },
-    };
-    match first {
-        Either::Left(received) => received.map(Event::Received),
-        Either::Right(()) => Ok(Event::Stop),
-    }
+        if !stopped && stop.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Event::Stop);
+        }
+        match alarm.as_mut().as_pin_mut() {
+            Some(alarm) => alarm.poll(cx).map(|()| Event::TimedOut),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Tells the machine if its deadline has come.

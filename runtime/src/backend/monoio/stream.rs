@@ -342,14 +342,27 @@ impl SendHalf for MonoioSend {
         if self.state == State::Midway {
             return (Err(dropped_midway()), bytes);
         }
-        self.state = State::Midway;
         let sending = Sending {
             bytes,
             _in_flight: self.core.send_in_flight(),
         };
-        let (result, sending) = self.half.write_all(sending).await;
+        let all = sending.bytes_init();
+        if all == 0 {
+            return (Ok(()), sending.bytes);
+        }
+        self.state = State::Midway;
+        let (result, sending) = self.half.write(sending).await;
+        let (result, sending) = match result {
+            Ok(sent) if sent == all => (Ok(()), sending),
+            // Boxed, so that a connection has no room for it that it hardly ever needs.
+            Ok(sent) => Box::pin(send_rest(&mut self.half, sending, sent)).await,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                Box::pin(send_rest(&mut self.half, sending, 0)).await
+            }
+            Err(error) => (Err(error), sending),
+        };
         self.state = State::Whole;
-        (result.map(drop), sending.bytes)
+        (result, sending.bytes)
     }
 
     fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
@@ -363,6 +376,16 @@ impl fmt::Debug for MonoioSend {
             .field("state", &self.state)
             .finish_non_exhaustive()
     }
+}
+
+/// Sends all but the first `sent` bytes.
+async fn send_rest<B: Bytes>(
+    half: &mut OwnedWriteHalf<Engine>,
+    sending: Sending<B>,
+    sent: usize,
+) -> (io::Result<()>, Sending<B>) {
+    let (result, rest) = half.write_all(sending.slice(sent..)).await;
+    (result.map(drop), rest.into_inner())
 }
 
 fn dropped_midway() -> io::Error {
