@@ -4,6 +4,7 @@
 //! [`Incoming`]. With `ReusePort` every shard accepts and has itself as the only target; with `Handoff` shard 0 accepts for all.
 
 use crate::{
+    address::Address,
     backend::{Backend, Listener},
     context,
     executor::{Core, Event},
@@ -14,11 +15,12 @@ use crate::{
     wake::{Phase, Remote},
 };
 use crossbeam_queue::ArrayQueue;
-use shardloop_platform::socket::{ListenOptions, is_descriptor_exhaustion};
+use shardloop_platform::socket::is_descriptor_exhaustion;
 use std::{
     fmt,
     future::poll_fn,
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering, fence},
@@ -31,7 +33,7 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where; port 0 lets the kernel pick one.
-    pub address: SocketAddr,
+    pub address: Address,
     /// How connections are spread over shards.
     pub accept: Accept,
     /// Connections that may wait to be accepted; the kernel caps it at `somaxconn`.
@@ -52,8 +54,26 @@ impl Endpoint {
             receive_buffer_bytes: None,
         };
         Self {
-            address,
+            address: address.into(),
             accept,
+            backlog: 1024,
+            only_v6: true,
+            stream,
+        }
+    }
+
+    /// A Unix stream socket at `path`, shard 0 accepting for all: Unix sockets know no SO_REUSEPORT. A file left there by a server
+    /// that is gone is replaced.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        let stream = StreamOptions {
+            nodelay: false,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        };
+        Self {
+            address: Address::unix(path),
+            accept: Accept::Handoff,
             backlog: 1024,
             only_v6: true,
             stream,
@@ -65,16 +85,6 @@ impl Endpoint {
         match self.accept {
             Accept::ReusePort => shards,
             Accept::Handoff => 1,
-        }
-    }
-
-    pub(crate) fn listen_options(&self) -> ListenOptions {
-        ListenOptions {
-            address: self.address,
-            backlog: self.backlog,
-            // Set by the group of listeners where it is needed: one listener never shares its address.
-            reuse_port: false,
-            only_v6: self.only_v6,
         }
     }
 }
@@ -101,7 +111,7 @@ impl fmt::Display for Accept {
 
 /// Connections on their way into one shard.
 pub(crate) struct Inbox<S> {
-    queue: ArrayQueue<(S, SocketAddr)>,
+    queue: ArrayQueue<(S, Address)>,
     /// The shard's service has ended: nothing new is put in.
     closed: AtomicBool,
     remote: Arc<Remote>,
@@ -120,7 +130,7 @@ impl<S> Inbox<S> {
     }
 
     /// Leaves a connection for the shard; gives it, or another that was left, back if the inbox is full or closed.
-    fn put(&self, connection: (S, SocketAddr)) -> Result<(), (S, SocketAddr)> {
+    fn put(&self, connection: (S, Address)) -> Result<(), (S, Address)> {
         if self.is_closed() {
             return Err(connection);
         }
@@ -195,11 +205,7 @@ pub(crate) async fn accept_for<B: Backend>(
 
 /// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted; once none ever will,
 /// the connection is closed.
-async fn hand_over<S>(
-    mut connection: (S, SocketAddr),
-    targets: &[Arc<Inbox<S>>],
-    next: &mut usize,
-) {
+async fn hand_over<S>(mut connection: (S, Address), targets: &[Arc<Inbox<S>>], next: &mut usize) {
     const FULL: Duration = Duration::from_millis(1);
     loop {
         for _ in 0..targets.len() {
@@ -236,11 +242,11 @@ impl<B: Backend> Incoming<B> {
     /// The next connection and its peer's address; `None` once the shard is asked to end and everything it was given was taken.
     /// Dropping the future loses no connection. A connection that its peer reset before it could be served is counted as an accept
     /// error and passed over.
-    pub async fn next(&mut self) -> Option<(B::Stream, SocketAddr)> {
+    pub async fn next(&mut self) -> Option<(B::Stream, Address)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(B::Stream, SocketAddr)>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(B::Stream, Address)>> {
         // Watching first: what is left after the queue was seen empty wakes this future.
         self.watch.set(cx);
         while let Some((socket, peer)) = self.inbox.queue.pop() {

@@ -38,8 +38,10 @@
 //! here, but has never been run by its authors.
 
 mod accept;
+mod address;
 pub mod backend;
 mod context;
+pub mod datagram;
 mod executor;
 mod kind;
 mod launch;
@@ -56,21 +58,23 @@ mod timer;
 mod wake;
 
 pub use accept::{Accept, Endpoint, Incoming};
+pub use address::{Address, BadAddress};
 pub use backend::{
-    Backend, Bytes, Capabilities, Listener, MonoioLegacy, MonoioUring, RecvHalf, SendHalf, Stream,
-    Unavailable,
+    Backend, Bytes, Capabilities, Datagram, Listener, MonoioLegacy, MonoioUring, RecvHalf,
+    SendHalf, Stream, Unavailable,
 };
+pub use datagram::{Batch, DatagramSocket, Outbox};
 pub use kind::{Choice, Kind, UnknownKind};
 pub use launch::{
     Error, LaunchError, Plan, Report, Running, Service, ShardReport, launch, run, start,
 };
 pub use lease::Lease;
 pub use metrics::Metrics;
-pub use options::{ConnectOptions, EngineOptions, StreamOptions};
+pub use options::{ConnectOptions, DatagramEndpoint, EngineOptions, StreamOptions};
 pub use placement::{Placement, Seat};
 pub use race::{Either, Race, race};
 pub use shard::Shard;
-pub use shardloop_platform::socket::{BindCause, BindError, ListenOptions};
+pub use shardloop_platform::socket::{BindCause, BindError};
 pub use shutdown::{Stopper, Stopping, stopping};
 pub use task::{Panic, Task, TaskError, spawn};
 

@@ -1,7 +1,9 @@
 //! What a shard's engine and its sockets are set to: plain data, written out where it matters.
 
+use crate::accept::Accept;
+use shardloop_platform::socket;
 pub use shardloop_platform::socket::StreamOptions;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 /// How an engine is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ impl Default for EngineOptions {
 ///
 /// ```
 /// use shardloop::{ConnectOptions, StreamOptions};
-/// use std::time::Duration;
+/// use std::{net::SocketAddr, time::Duration};
 ///
 /// let stream = StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
 /// let options = ConnectOptions { stream, deadline: Duration::from_secs(5) };
@@ -33,4 +35,39 @@ pub struct ConnectOptions {
     pub stream: StreamOptions,
     /// For all addresses together.
     pub deadline: Duration,
+}
+
+/// An address at which the shards of a plan take datagrams together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramEndpoint {
+    /// Where; port 0 lets the kernel pick one.
+    pub address: SocketAddr,
+    /// How datagrams are spread over shards.
+    pub accept: Accept,
+    /// Whether an IPv6 endpoint leaves IPv4 alone.
+    pub only_v6: bool,
+    /// SO_SNDBUF in bytes; `None` leaves the kernel's own. Linux caps it at `net.core.wmem_max`.
+    pub send_buffer_bytes: Option<usize>,
+    /// SO_RCVBUF in bytes; `None` leaves the kernel's own. What finds no room in it is dropped. Linux caps it at `net.core.rmem_max`.
+    pub receive_buffer_bytes: Option<usize>,
+}
+
+impl DatagramEndpoint {
+    /// UDP with the kernel's own buffer sizes, IPv6 separate from IPv4; datagrams are spread by the kernel where it does so, else
+    /// shard 0 hands them out.
+    #[must_use]
+    pub fn udp(address: SocketAddr) -> Self {
+        let accept = if socket::REUSE_PORT_SPREADS {
+            Accept::ReusePort
+        } else {
+            Accept::Handoff
+        };
+        Self {
+            address,
+            accept,
+            only_v6: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        }
+    }
 }

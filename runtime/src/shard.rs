@@ -2,14 +2,18 @@
 
 use crate::{
     accept::{Accept, Inbox, Incoming},
+    address::Address,
     backend::{Backend, Capabilities},
+    datagram::{DatagramSocket, Letterbox},
+    launch::{Addresses, Plan, doors, posts},
     metrics::Metrics,
     options::StreamOptions,
     placement::Seat,
     shutdown::{Stopper, Stopping, stopping},
     task::{Task, spawn},
+    wake::Remote,
 };
-use std::{fmt, future::Future, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{cell::RefCell, fmt, future::Future, net::SocketAddr, rc::Rc, sync::Arc};
 
 /// The shard a service runs on. Cheap to clone; never leaves its thread.
 pub struct Shard<B: Backend>(Rc<Facts<B>>);
@@ -17,6 +21,8 @@ pub struct Shard<B: Backend>(Rc<Facts<B>>);
 pub(crate) struct Facts<B: Backend> {
     pub(crate) index: usize,
     pub(crate) seat: Seat,
+    /// Those that the service has not taken yet.
+    pub(crate) sockets: RefCell<Vec<Option<DatagramSocket<B>>>>,
     pub(crate) world: Arc<World<B>>,
 }
 
@@ -26,11 +32,50 @@ pub(crate) struct World<B: Backend> {
     pub(crate) stopper: Stopper,
     pub(crate) capabilities: Capabilities,
     pub(crate) doors: Vec<Door<B>>,
+    pub(crate) posts: Vec<Post>,
+}
+
+impl<B: Backend> World<B> {
+    pub(crate) fn new(
+        plan: &Plan,
+        capabilities: Capabilities,
+        addresses: &Addresses,
+        remotes: &[Arc<Remote>],
+    ) -> Self {
+        Self {
+            shards: plan.shards,
+            stopper: Stopper::new(remotes.to_vec()),
+            capabilities,
+            doors: doors(plan, addresses, remotes),
+            posts: posts(plan, addresses, remotes),
+        }
+    }
+}
+
+/// An endpoint for datagrams from the inside.
+pub(crate) struct Post {
+    pub(crate) address: SocketAddr,
+    /// One per shard, if shard 0 receives for all.
+    pub(crate) letterboxes: Vec<Arc<Letterbox>>,
+}
+
+impl Post {
+    /// The datagrams of shard `index`, which has `socket`.
+    pub(crate) fn socket<B: Backend>(
+        &self,
+        index: usize,
+        socket: B::Datagram,
+    ) -> DatagramSocket<B> {
+        match self.letterboxes.get(index) {
+            Some(letterbox) => DatagramSocket::shared(socket, letterbox.clone()),
+            None => DatagramSocket::own(socket),
+        }
+    }
 }
 
 /// An endpoint from the inside.
 pub(crate) struct Door<B: Backend> {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) accept: Accept,
     pub(crate) stream: StreamOptions,
     /// One per shard.
@@ -81,8 +126,8 @@ impl<B: Backend> Shard<B> {
     /// # Panics
     /// If the plan has no such endpoint.
     #[must_use]
-    pub fn address(&self, endpoint: usize) -> SocketAddr {
-        self.0.world.doors[endpoint].address
+    pub fn address(&self, endpoint: usize) -> &Address {
+        &self.0.world.doors[endpoint].address
     }
 
     /// The connections this shard is given from endpoint `endpoint` of the plan.
@@ -93,6 +138,24 @@ impl<B: Backend> Shard<B> {
     pub fn incoming(&self, endpoint: usize) -> Incoming<B> {
         let door = &self.0.world.doors[endpoint];
         Incoming::new(door.inboxes[self.index()].clone(), door.stream)
+    }
+
+    /// Where datagram endpoint `endpoint` of the plan is bound, its port resolved.
+    ///
+    /// # Panics
+    /// If the plan has no such endpoint.
+    #[must_use]
+    pub fn datagram_address(&self, endpoint: usize) -> SocketAddr {
+        self.0.world.posts[endpoint].address
+    }
+
+    /// This shard's share of datagram endpoint `endpoint` of the plan; `None` if it was taken before.
+    ///
+    /// # Panics
+    /// If the plan has no such endpoint.
+    #[must_use]
+    pub fn datagrams(&self, endpoint: usize) -> Option<DatagramSocket<B>> {
+        self.0.sockets.borrow_mut()[endpoint].take()
     }
 
     /// Runs a future on this shard; see [`spawn`](crate::spawn()).
@@ -127,7 +190,11 @@ impl<B: Backend> Shard<B> {
     /// Whether other shards depend on this one for their connections.
     pub(crate) fn accepts_for_others(&self) -> bool {
         let handed_out = |door: &Door<B>| door.accept == Accept::Handoff;
-        self.index() == 0 && self.count() > 1 && self.0.world.doors.iter().any(handed_out)
+        let received = |post: &Post| !post.letterboxes.is_empty();
+        let world = self.world();
+        self.index() == 0
+            && self.count() > 1
+            && (world.doors.iter().any(handed_out) || world.posts.iter().any(received))
     }
 
     pub(crate) fn world(&self) -> &Arc<World<B>> {

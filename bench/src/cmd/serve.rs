@@ -297,7 +297,9 @@ impl Server {
 
     fn address(&self) -> SocketAddr {
         match self {
-            Self::Shards(running) => running.addresses()[0],
+            Self::Shards(running) => running.addresses()[0]
+                .inet()
+                .unwrap_or_else(|| unreachable!("it was asked to listen there")),
             Self::Pool { pool, .. } => pool.address,
             Self::Null { server, .. } => server.address,
         }

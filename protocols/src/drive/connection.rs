@@ -18,7 +18,7 @@ use std::{error::Error, fmt, io, ops::Deref};
 /// async fn ask<B: Backend>(server: SocketAddr, question: &[u8]) -> Result<Option<Vec<u8>>, Error> {
 ///     let stream = StreamOptions { nodelay: true, send_buffer_bytes: None, receive_buffer_bytes: None };
 ///     let options = ConnectOptions { stream, deadline: Duration::from_secs(5) };
-///     let mut connection = Connection::new(B::connect(&[server], &options).await?, Length::default());
+///     let mut connection = Connection::new(B::connect(&[server.into()], &options).await?, Length::default());
 ///
 ///     // The outer error is the connection's, the inner one what the closure returned.
 ///     connection.send(&OnShard, |mut request: Reply<'_>| request.send(question)).await??;

@@ -3,18 +3,25 @@
 //! An engine builds itself, parks until I/O, a deadline or a wake, and does sockets; tasks, timers and wakes are this crate's
 //! (`executor`). Its differences stay in its own file here, and [`Kind`](crate::Kind) is the one place that picks one by name.
 
+mod bound;
 mod bytes;
 mod monoio;
 
+pub use bound::Bound;
 pub use bytes::Bytes;
 pub use monoio::{MonoioLegacy, MonoioUring};
 
 use crate::{
+    accept::Endpoint,
+    address::Address,
+    datagram::{Batch, Outbox, SendError},
     launch::{LaunchError, Plan, Running, launch_threads},
+    options::DatagramEndpoint,
     options::{EngineOptions, StreamOptions},
     shard::Shard,
+    task::TaskError,
 };
-use shardloop_platform::socket::{BindError, ListenOptions};
+use shardloop_platform::socket::BindError;
 use std::{
     error::Error,
     fmt,
@@ -38,6 +45,10 @@ pub trait Backend: Sized + 'static {
     type Listener: Listener<Socket = Self::Socket>;
     /// A connection.
     type Stream: Stream;
+    /// A bound socket of datagrams that no shard has adopted yet.
+    type BoundDatagram: Send + 'static;
+    /// A socket of datagrams.
+    type Datagram: Datagram;
 
     /// Whether this engine can be used here, tried with the very options it would run with.
     ///
@@ -62,13 +73,13 @@ pub trait Backend: Sized + 'static {
     ///
     /// # Errors
     /// The address is taken, forbidden, or not of this host.
-    fn bind(options: &ListenOptions, count: usize) -> Result<Vec<Self::Bound>, BindError>;
+    fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Self::Bound>, BindError>;
 
     /// Where an endpoint is bound, its port resolved.
     ///
     /// # Errors
     /// The operating system's.
-    fn address(bound: &Self::Bound) -> io::Result<SocketAddr>;
+    fn address(bound: &Self::Bound) -> io::Result<Address>;
 
     /// Makes a bound endpoint the current shard's.
     ///
@@ -89,9 +100,36 @@ pub trait Backend: Sized + 'static {
     /// # Errors
     /// `TimedOut` past the deadline, otherwise what the last address answered; `InvalidInput` if there is no address.
     fn connect(
-        addresses: &[SocketAddr],
+        addresses: &[Address],
         options: &ConnectOptions,
     ) -> impl Future<Output = io::Result<Self::Stream>>;
+
+    /// Binds a socket of datagrams `count` times, so that the kernel spreads what comes over as many shards.
+    ///
+    /// # Errors
+    /// The address is taken, forbidden, or not of this host.
+    fn bind_datagram(
+        endpoint: &DatagramEndpoint,
+        count: usize,
+    ) -> Result<Vec<Self::BoundDatagram>, BindError>;
+
+    /// The same socket once more, to be sent from by another shard.
+    ///
+    /// # Errors
+    /// The operating system's, for example for want of descriptors.
+    fn clone_datagram(bound: &Self::BoundDatagram) -> io::Result<Self::BoundDatagram>;
+
+    /// Where it is bound, its port resolved.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn datagram_address(bound: &Self::BoundDatagram) -> io::Result<SocketAddr>;
+
+    /// Makes a bound socket the current shard's.
+    ///
+    /// # Errors
+    /// The operating system's, for example for want of descriptors.
+    fn adopt_datagram(bound: Self::BoundDatagram) -> io::Result<Self::Datagram>;
 
     /// Starts a plan on this engine, which was found to offer `capabilities`, each shard on a thread of its own; see
     /// [`launch`](crate::launch()). An engine that runs its
@@ -114,13 +152,25 @@ pub use crate::options::ConnectOptions;
 #[derive(Debug)]
 pub struct Ended<T> {
     /// What the main future returned; `Err` if it panicked or was cut off.
-    pub main: Result<T, crate::task::TaskError>,
+    pub main: Result<T, TaskError>,
     /// Tasks other than the main one that were still there when that had ended.
     pub tasks_cut_off: usize,
     /// Tasks whose future could not be dropped in time. 0 unless a foreign thread held on to one.
     pub tasks_left: usize,
     /// Operations that still held memory when the deadline for that had passed. Their memory is leaked, not freed.
     pub operations_left: usize,
+}
+
+impl<T> Ended<T> {
+    /// The end of a shard that had no engine.
+    pub(crate) fn before_it_began() -> Self {
+        Self {
+            main: Err(TaskError::Cancelled),
+            tasks_cut_off: 0,
+            tasks_left: 0,
+            operations_left: 0,
+        }
+    }
 }
 
 /// An endpoint that accepts connections.
@@ -132,7 +182,7 @@ pub trait Listener: 'static {
     ///
     /// # Errors
     /// The operating system's. For want of descriptors the connection stays in the backlog: try again later.
-    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>>;
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Socket, Address)>>;
 }
 
 /// The receiving side of a connection.
@@ -173,6 +223,32 @@ pub trait Stream: RecvHalf + SendHalf + 'static {
 
     /// Splits it, so that one task can receive while another sends. A receive under way goes along.
     fn into_split(self) -> (Self::Recv, Self::Send);
+}
+
+/// A socket of datagrams (UDP): whole messages, any of which may be lost, doubled or overtaken.
+pub trait Datagram: 'static {
+    /// Waits until something has arrived, and puts as much of it into `batch` as there is room for, after forgetting what was there.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The operating system's; receiving may go on after it.
+    fn recv(&mut self, batch: &mut Batch) -> impl Future<Output = io::Result<()>>;
+
+    /// Sends what is in `outbox`, in order, and takes out what was sent. If the future is dropped, the rest is still there.
+    /// That a datagram was sent says nothing about its arrival.
+    ///
+    /// # Errors
+    /// One datagram could not be sent, for example because it is too long; it was taken out, and sending may go on.
+    fn send(&mut self, outbox: &mut Outbox) -> impl Future<Output = Result<(), SendError>>;
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn address(&self) -> io::Result<SocketAddr>;
+
+    /// Datagrams that the kernel dropped because this socket had no room for them; `None` where it does not tell.
+    fn dropped(&self) -> Option<u64>;
 }
 
 /// What an engine found when it was probed.

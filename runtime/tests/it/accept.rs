@@ -37,7 +37,7 @@ on_every_engine!(
 /// Makes `count` connections, sends a message on each, and ends the plan.
 fn serve_some<B: Backend>(shards: usize, accept: Accept, count: usize) -> Report<()> {
     let running = launch::<B, _>(plan(shards, accept), echo).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     let streams: Vec<_> = (0..count).map(|_| client::connect(address)).collect();
     for stream in &streams {
         client::ping(stream, b"hello").expect("served");
@@ -100,7 +100,7 @@ fn five_thousand_connections_at_once<B: Backend>() {
         let mut plan = plan(2, Accept::Handoff);
         plan.endpoints[0].backlog = 8_192;
         let running = launch::<B, _>(plan, echo).expect("starts");
-        let address = running.addresses()[0];
+        let address = running.addresses()[0].inet().expect("a TCP endpoint");
         let connect_some = |_| {
             thread::spawn(move || {
                 (0..COUNT / 4)
@@ -170,7 +170,7 @@ fn one_shard_and_handoff_never_share_their_port<B: Backend>() {
     ] {
         let running =
             launch::<B, _>(plan(shards, accept), async |_| stopping().await).expect("starts");
-        let address = running.addresses()[0];
+        let address = running.addresses()[0].inet().expect("a TCP endpoint");
         let second = socket::listen(&sharing(address));
         assert!(
             second.is_err(),
@@ -183,14 +183,17 @@ fn one_shard_and_handoff_never_share_their_port<B: Backend>() {
 fn ports_are_resolved_once<B: Backend>() {
     let service = async |shard: Shard<B>| {
         stopping().await;
-        shard.address(0)
+        shard.address(0).clone()
     };
     let running = launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     assert_ne!(address.port(), 0);
     let report = finish(running);
     for shard in &report.shards {
-        assert_eq!(*shard.result.as_ref().expect("no panic"), address);
+        assert_eq!(
+            shard.result.as_ref().expect("no panic").inet(),
+            Some(address)
+        );
     }
     // What has ended has let go of its port.
     drop(TcpListener::bind(address).expect("the port is free again"));
@@ -223,7 +226,11 @@ fn several_endpoints_are_kept_apart<B: Backend>() {
     let running = launch::<B, _>(plan, service).expect("starts");
     for _ in 0..8 {
         for (endpoint, greeting) in [b"first ", b"second"].into_iter().enumerate() {
-            let stream = client::connect(running.addresses()[endpoint]);
+            let stream = client::connect(
+                running.addresses()[endpoint]
+                    .inet()
+                    .expect("a TCP endpoint"),
+            );
             assert_eq!(client::finish(&stream), greeting);
         }
     }
@@ -249,7 +256,7 @@ fn a_dropped_next_loses_no_connection<B: Backend>() {
         }
     };
     let running = launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     for _ in 0..COUNT {
         client::ping(&client::connect(address), b"here").expect("served");
     }
@@ -277,7 +284,7 @@ fn several_tasks_take_from_one_endpoint<B: Backend>() {
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
     for _ in 0..10 {
         let streams: Vec<_> = (0..4)
-            .map(|_| client::connect(running.addresses()[0]))
+            .map(|_| client::connect(running.addresses()[0].inet().expect("a TCP endpoint")))
             .collect();
         for stream in &streams {
             client::ping(stream, b"hello").expect("served while the others are open");
@@ -288,7 +295,7 @@ fn several_tasks_take_from_one_endpoint<B: Backend>() {
 
 fn connections_reset_before_they_are_served_hurt_nobody<B: Backend>() {
     let running = launch::<B, _>(plan(2, Accept::Handoff), echo).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     for _ in 0..200 {
         let socket = socket2::Socket::from(client::connect(address));
         socket
@@ -316,7 +323,7 @@ fn a_shard_that_has_ended_is_given_nothing<B: Backend>() {
         echo(shard).await;
     })
     .expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     until("two shards have returned", || {
         gone.load(Ordering::Relaxed) == 2
     });

@@ -6,8 +6,8 @@ use crate::{
     watchdog::until,
 };
 use shardloop::{
-    Accept, Backend, ConnectOptions, Either, Endpoint, Lease, Plan, RecvHalf, SendHalf, Shard,
-    Stream, StreamOptions, launch, race, time,
+    Accept, Address, Backend, ConnectOptions, Either, Endpoint, Lease, Plan, RecvHalf, SendHalf,
+    Shard, Stream, StreamOptions, launch, race, time,
 };
 use shardloop_platform::usage;
 use std::{
@@ -63,7 +63,7 @@ fn connecting(deadline: Duration) -> ConnectOptions {
 fn echo_all_sizes<B: Backend>(address: SocketAddr) {
     let plan = Plan::new(1).endpoint(Endpoint::tcp(address, Accept::Handoff));
     let running = launch::<B, _>(plan, echo).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let mut seeded = Seeded::new(1);
     let mut sizes = vec![1, 2, 3, 1 << 20];
     for power in 6..20 {
@@ -110,7 +110,7 @@ fn client_closes_its_side_first_and_still_gets_everything<B: Backend>() {
             .expect("sending works after the peer has closed its side");
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), hoard).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let bytes = Seeded::new(2).bytes(300_000);
     (&stream).write_all(&bytes).expect("the server reads");
     assert!(client::finish(&stream) == bytes);
@@ -144,7 +144,7 @@ fn server_closes_its_side_first_and_still_receives<B: Backend>() {
         }
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let mut stream = client::connect(running.addresses()[0]);
+    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let mut greeting = Vec::new();
     stream
         .read_to_end(&mut greeting)
@@ -185,7 +185,7 @@ fn slow_reader_of_64_mib_is_held_back_and_served_whole<B: Backend>() {
             receive_buffer_bytes: Some(64 << 10),
         };
         let running = launch::<B, _>(plan, service).expect("starts");
-        let stream = client::connect(running.addresses()[0]);
+        let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
         let before = usage::memory(None)
             .expect("this process has memory")
             .resident_bytes;
@@ -261,7 +261,7 @@ fn connect_reaches_a_listener<B: Backend>() {
         (&stream).write_all(&first).expect("the shard reads");
     });
     on_shard::<B, _>(async move |_| {
-        let mut stream = B::connect(&[address], &connecting(Duration::MAX))
+        let mut stream = B::connect(&[address.into()], &connecting(Duration::MAX))
             .await
             .expect("it listens");
         stream
@@ -290,7 +290,7 @@ fn refused() -> (socket2::Socket, SocketAddr) {
 fn connect_to_a_refused_port_is_an_error<B: Backend>() {
     let (_held, address) = refused();
     on_shard::<B, _>(async move |_| {
-        let error = B::connect(&[address], &connecting(Duration::from_secs(60)))
+        let error = B::connect(&[address.into()], &connecting(Duration::from_secs(60)))
             .await
             .map(drop)
             .expect_err("refused");
@@ -307,9 +307,9 @@ fn connect_falls_through_to_the_address_that_answers<B: Backend>() {
     let (_held, dead) = refused();
     let (_held_too, dead_too) = refused();
     let running = launch::<B, _>(plan(1, Accept::Handoff), echo).expect("starts");
-    let alive = running.addresses()[0];
+    let alive = running.addresses()[0].inet().expect("a TCP endpoint");
     on_shard::<B, _>(async move |_| {
-        let addresses = [dead, dead_too, alive];
+        let addresses = [dead, dead_too, alive].map(Address::from);
         let mut stream = B::connect(&addresses, &connecting(Duration::from_secs(60)))
             .await
             .expect("the third answers");
@@ -326,10 +326,13 @@ fn connect_gives_up_at_its_deadline<B: Backend>() {
     }
     let address = deaf.address;
     on_shard::<B, _>(async move |_| {
-        let error = B::connect(&[address, address], &connecting(Duration::from_millis(50)))
-            .await
-            .map(drop)
-            .expect_err("nobody accepts");
+        let error = B::connect(
+            &[address.into(), address.into()],
+            &connecting(Duration::from_millis(50)),
+        )
+        .await
+        .map(drop)
+        .expect_err("nobody accepts");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
 }
@@ -363,7 +366,7 @@ fn both_halves_work_in_two_tasks<B: Backend>() {
         sender.await.expect("no panic");
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     thread::scope(|scope| {
         scope.spawn(|| {
             (&stream)
@@ -396,7 +399,7 @@ fn split_takes_a_receive_under_way_along<B: Backend>() {
         send.send_all(lease).await.0.expect("sending works");
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     waiting.recv().expect("the server gets there");
     client::ping(&stream, b"abc").expect("the server answers");
     let report = running.wait();
@@ -437,7 +440,7 @@ fn receive_begun_in_one_task_ends_in_another<B: Backend>() {
         }
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let mut stream = client::connect(running.addresses()[0]);
+    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     while waiting.recv().is_ok() {
         stream.write_all(b"abc").expect("the server reads");
     }
@@ -476,7 +479,7 @@ fn dropped_send_all_makes_sending_an_error<B: Backend>() {
         );
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     (&stream)
         .write_all(b"still here")
         .expect("the server's buffer takes it");
@@ -525,7 +528,7 @@ where
             .expect("sending works");
     })
     .expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     (&stream)
         .write_all(b"0123456789")
         .expect("the server reads");
@@ -544,7 +547,7 @@ fn end_of_stream_is_an_empty_lease_every_time<B: Backend>() {
         }
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     (&stream).write_all(b"x").expect("the server reads");
     assert!(client::finish(&stream).is_empty());
     let report = running.wait();
@@ -567,7 +570,7 @@ fn peer_reset_is_an_error<B: Backend>() {
         assert!(again.is_err() || again.is_ok_and(|lease| lease.is_empty()));
     }
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let socket = socket2::Socket::from(stream);
     socket
         .set_linger(Some(Duration::ZERO))
@@ -594,7 +597,7 @@ fn bursts_get_larger_leases<B: Backend>() {
         largest
     })
     .expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let mut seeded = Seeded::new(7);
     for _ in 0..16 {
         client::round_trip(&stream, &seeded.bytes(64 << 10));
@@ -625,7 +628,7 @@ fn idle_large_receive_is_shrunk_and_loses_nothing<B: Backend>() {
         ticker.await.expect("no panic");
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let mut seeded = Seeded::new(8);
     until("an idle receive with a large buffer is taken back", || {
         // Until a burst has ended in a lease that was filled, so that the receive that waits is a large one.
@@ -679,7 +682,7 @@ fn given_up_large_receive_is_shrunk_and_loses_nothing<B: Backend>() {
         }
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let mut stream = client::connect(running.addresses()[0]);
+    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let mut seeded = Seeded::new(9);
     while let Ok(size) = told.recv() {
         stream

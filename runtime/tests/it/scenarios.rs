@@ -10,9 +10,10 @@ use crate::{
 };
 use shardloop::{
     Accept, Backend, ConnectOptions, Either, Endpoint, Incoming, Listener, Plan, RecvHalf,
-    SendHalf, Shard, StreamOptions, launch, race, stopping, time,
+    SendHalf, Shard, StreamOptions, backend::Bound, launch, race, stopping, time,
 };
 use shardloop_platform::{socket, usage};
+use std::os::fd::OwnedFd;
 use std::{
     cell::Cell,
     future::{Future, pending, poll_fn},
@@ -105,7 +106,7 @@ fn numbered<B: Backend>(attempt: impl Attempt) {
         }
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let mut stream = client::connect(running.addresses()[0]);
+    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     let (mut seeded, mut next) = (Seeded::new(11), 0);
     while next < NUMBERS {
         let burst = u32::try_from(1 + seeded.below(300))
@@ -312,12 +313,12 @@ fn scenario_2_a_channel_closed_while_its_reader_sleeps<B: Backend>() {
 /// A listener and a connection made without O_NONBLOCK, in a shard that must go on while they wait.
 fn scenario_3_blocking_sockets_do_not_freeze_the_shard<B>()
 where
-    B: Backend<Socket = TcpStream, Bound = TcpListener>,
+    B: Backend<Socket = OwnedFd, Bound = Bound>,
 {
     on_shard::<B, _>(async |shard: Shard<B>| {
         let listener = TcpListener::bind(engine::v4()).expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let mut listener = B::adopt_listener(listener).expect("adopted");
+        let mut listener = B::adopt_listener(listener.into()).expect("adopted");
         let ticks = Rc::new(Cell::new(0));
         let counter = ticks.clone();
         let ticker = shard.spawn(async move {
@@ -340,7 +341,7 @@ where
         ));
         let mut client = TcpStream::connect(address).expect("it listens");
         let (accepted, peer) = listener.accept().await.expect("accepted");
-        assert_eq!(peer, client.local_addr().expect("connected"));
+        assert_eq!(peer.inet(), client.local_addr().ok());
         socket::set_nonblocking(&accepted, false).expect("a socket can block");
         let mut stream = B::adopt_stream(accepted, &STREAM).expect("adopted");
         client.write_all(b"ready").expect("sent");
@@ -377,7 +378,10 @@ fn scenario_4_out_of_descriptors<B: Backend>() {
             observer.cancel().await;
         };
         let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-        println!("address {}", running.addresses()[0]);
+        println!(
+            "address {}",
+            running.addresses()[0].inet().expect("a TCP endpoint")
+        );
         // A line is a question; the end of them is the end.
         for _line in std::io::stdin().lines().map_while(Result::ok) {
             println!("errors {}", errors.load(Ordering::Relaxed));
@@ -456,11 +460,13 @@ async fn leave_everything_in_flight<B: Backend>(
         stream: STREAM,
         deadline: Duration::MAX,
     };
-    let address = shard.address(0);
+    let address = shard.address(0).inet().expect("a TCP endpoint");
     let detach = |future: Pin<Box<dyn Future<Output = ()>>>| shard.spawn(future).detach();
     detach(Box::pin(async move {
         // Connects to itself: a receive and a send in flight on either side.
-        let mut ours = B::connect(&[address], &options).await.expect("it listens");
+        let mut ours = B::connect(&[address.into()], &options)
+            .await
+            .expect("it listens");
         let (mut theirs, _) = incoming.next().await.expect("that is us");
         let receiving = shardloop::spawn(async move {
             let _ = theirs.recv().await;
@@ -471,11 +477,13 @@ async fn leave_everything_in_flight<B: Backend>(
         receiving.await.expect("no panic");
     }));
     detach(Box::pin(async move {
-        let mut halves = B::connect(&[address], &options).await.expect("it listens");
+        let mut halves = B::connect(&[address.into()], &options)
+            .await
+            .expect("it listens");
         let _ = halves.recv().await;
     }));
     detach(Box::pin(async move {
-        let _ = B::connect(&[nobody], &options).await;
+        let _ = B::connect(&[nobody.into()], &options).await;
         pending::<()>().await;
     }));
     detach(Box::pin(time::sleep(Duration::from_secs(1_000)))); // tidy: sleep that is to be cut off
@@ -530,7 +538,7 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
             let running = launch::<B, ()>(plan, service)
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
             // The same port every time: nothing of the last round may still hold it.
-            address = running.addresses()[0];
+            address = running.addresses()[0].inet().expect("a TCP endpoint");
             let report = if round % 4 == 0 {
                 cut_off(running)
             } else {
@@ -591,7 +599,7 @@ fn scenario_5_tear_down_with_two_thousand_receives_in_flight<B: Backend>() {
             plan.drain = Duration::ZERO;
             let running = launch::<B, _>(plan, echo).expect("starts");
             let streams: Vec<_> = (0..CONNECTIONS)
-                .map(|_| client::connect(running.addresses()[0]))
+                .map(|_| client::connect(running.addresses()[0].inet().expect("a TCP endpoint")))
                 .collect();
             for stream in &streams {
                 client::ping(stream, b"hello").expect("served");
@@ -632,7 +640,7 @@ fn scenario_9_a_yield_loop_starves_nobody<B: Backend>() {
         greedy.cancel().await;
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     for _ in 0..200 {
         client::ping(&stream, b"ping").expect("served");
     }
@@ -662,7 +670,7 @@ fn scenario_9_sleeps_of_zero_starve_nobody<B: Backend>() {
     let mut plan = plan(1, Accept::Handoff);
     plan.drain = Duration::ZERO;
     let running = launch::<B, _>(plan, service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     for _ in 0..50 {
         client::ping(&stream, b"ping").expect("served");
     }
@@ -712,7 +720,7 @@ fn scenario_9_a_hundred_thousand_timers<B: Backend>() {
         due
     };
     let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     for _ in 0..100 {
         client::ping(&stream, b"ping").expect("served");
     }

@@ -67,7 +67,7 @@ async fn polite_echo<B: Backend>(shard: Shard<B>) {
 
 fn drain_under_load_keeps_every_reply_whole<B: Backend>() {
     let running = launch::<B, _>(plan(2, Accept::Handoff), polite_echo).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     let replies = Arc::new(AtomicU64::new(0));
     let load = |number| {
         let replies = replies.clone();
@@ -140,7 +140,7 @@ fn incoming_ends<B: Backend>() {
         count
     })
     .expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     let streams: Vec<_> = (0..10).map(|_| client::connect(address)).collect();
     // Dropped by the service: so they were taken.
     for mut stream in &streams {
@@ -187,7 +187,7 @@ fn tasks_that_ignore_the_stop_are_cut_off_and_counted<B: Backend>() {
     plan.drain = Duration::from_millis(50);
     let running = launch::<B, _>(plan, echo).expect("starts");
     let streams: Vec<_> = (0..5)
-        .map(|_| client::connect(running.addresses()[0]))
+        .map(|_| client::connect(running.addresses()[0].inet().expect("a TCP endpoint")))
         .collect();
     for stream in &streams {
         client::ping(stream, b"hello").expect("served");
@@ -228,7 +228,7 @@ fn force_ends_at_once<B: Backend>() {
 
 fn force_of_an_idle_server_cuts_off_nothing<B: Backend>() {
     let running = launch::<B, _>(plan(2, Accept::Handoff), echo).expect("starts");
-    let stream = client::connect(running.addresses()[0]);
+    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
     client::ping(&stream, b"hello").expect("served");
     assert!(client::finish(&stream).is_empty());
     let report = cut_off(running);
@@ -244,7 +244,7 @@ fn a_flood_of_connections_does_not_delay_the_end<B: Backend>() {
     let mut plan = plan(1, Accept::Handoff);
     plan.drain = Duration::MAX;
     let running = launch::<B, _>(plan, polite_echo).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     let flood = |_| thread::spawn(move || while TcpStream::connect(address).is_ok() {});
     let clients: Vec<_> = (0..4).map(flood).collect();
     let first = client::connect(address);
@@ -262,7 +262,7 @@ fn a_flood_of_connections_does_not_delay_the_end<B: Backend>() {
 fn dropping_the_handle_ends_the_shards<B: Backend>() {
     let running =
         launch::<B, ()>(plan(2, Accept::Handoff), async |_| pending().await).expect("starts");
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     drop(running);
     until("the port is free again", || {
         TcpListener::bind(address).is_ok()
@@ -319,7 +319,7 @@ fn a_shard_that_accepts_for_itself_ends_alone<B: Backend>() {
     let running = launch::<B, _>(plan(2, Accept::ReusePort), service).expect("starts");
     has_ended.recv().expect("the first shard has ended");
     // Connections whose hash led to the listener that is gone may be reset; in time one reaches the other shard.
-    let address = running.addresses()[0];
+    let address = running.addresses()[0].inet().expect("a TCP endpoint");
     until("the other shard echoes", || {
         let mut byte = [0];
         TcpStream::connect(address)
@@ -430,7 +430,11 @@ fn engine_options_out_of_bounds_are_harmless<B: Backend>() {
         match launch::<B, _>(plan, echo) {
             Ok(running) => {
                 assert!(probed.is_ok(), "{entries} entries: {probed:?}");
-                client::ping(&client::connect(running.addresses()[0]), b"hello").expect("served");
+                client::ping(
+                    &client::connect(running.addresses()[0].inet().expect("a TCP endpoint")),
+                    b"hello",
+                )
+                .expect("served");
                 finish(running);
             }
             Err(LaunchError::Unavailable(reason)) => assert_eq!(probed, Err(reason)),

@@ -8,24 +8,29 @@
 //! flight: connections change shards before they are adopted), its connect (resolves names on the shard, one address only), its probe
 //! (ignores the real flags).
 
+mod datagram;
 mod listener;
 mod park;
 mod stream;
 #[cfg_attr(not(target_os = "linux"), path = "no_uring.rs")]
 mod uring;
 
-use super::{Backend, Capabilities, ConnectOptions, Ended, Unavailable};
+use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound};
 use crate::{
+    accept::Endpoint,
+    address::Address,
     executor::{self, Core, Turn},
-    options::{EngineOptions, StreamOptions},
+    options::{DatagramEndpoint, EngineOptions, StreamOptions},
 };
+use datagram::MonoioDatagram;
 use listener::MonoioListener;
 use park::Park;
-use shardloop_platform::socket::{self, BindError, ListenOptions};
+use shardloop_platform::socket::BindError;
 use std::{
     future::Future,
     io,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, UdpSocket},
+    os::fd::OwnedFd,
     time::Instant,
 };
 use stream::MonoioStream;
@@ -41,33 +46,54 @@ pub enum MonoioLegacy {}
 /// The parts of [`Backend`] that both have in common.
 macro_rules! sockets {
     ($blocking:literal) => {
-        type Bound = TcpListener;
-        type Socket = TcpStream;
+        type Bound = Bound;
+        type Socket = OwnedFd;
         type Listener = MonoioListener;
         type Stream = MonoioStream;
+        type BoundDatagram = UdpSocket;
+        type Datagram = MonoioDatagram;
 
         fn now() -> Instant {
             Instant::now()
         }
 
-        fn bind(options: &ListenOptions, count: usize) -> Result<Vec<TcpListener>, BindError> {
-            socket::listen_group(options, count)
+        fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, BindError> {
+            bound::bind(endpoint, count)
         }
 
-        fn address(bound: &TcpListener) -> io::Result<SocketAddr> {
-            bound.local_addr()
+        fn address(bound: &Bound) -> io::Result<Address> {
+            bound.address()
         }
 
-        fn adopt_listener(bound: TcpListener) -> io::Result<MonoioListener> {
+        fn adopt_listener(bound: Bound) -> io::Result<MonoioListener> {
             MonoioListener::adopt(bound)
         }
 
-        fn adopt_stream(socket: TcpStream, options: &StreamOptions) -> io::Result<MonoioStream> {
+        fn adopt_stream(socket: OwnedFd, options: &StreamOptions) -> io::Result<MonoioStream> {
             MonoioStream::adopt(socket, options, $blocking)
         }
 
+        fn bind_datagram(
+            endpoint: &DatagramEndpoint,
+            count: usize,
+        ) -> Result<Vec<UdpSocket>, BindError> {
+            bound::bind_datagram(endpoint, count)
+        }
+
+        fn clone_datagram(bound: &UdpSocket) -> io::Result<UdpSocket> {
+            bound.try_clone()
+        }
+
+        fn datagram_address(bound: &UdpSocket) -> io::Result<SocketAddr> {
+            bound.local_addr()
+        }
+
+        fn adopt_datagram(bound: UdpSocket) -> io::Result<MonoioDatagram> {
+            MonoioDatagram::adopt(bound)
+        }
+
         async fn connect(
-            addresses: &[SocketAddr],
+            addresses: &[Address],
             options: &ConnectOptions,
         ) -> io::Result<MonoioStream> {
             MonoioStream::connect(addresses, options, $blocking).await

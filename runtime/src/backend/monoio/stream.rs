@@ -1,4 +1,4 @@
-//! A TCP connection on monoio.
+//! A connection on monoio.
 //!
 //! # Who owns what
 //! The receiving half lives in a boxed future of its own, the *pump*, for as long as the connection: it submits a receive when it is
@@ -13,6 +13,7 @@
 //! moment completes the receive as usual.
 
 use crate::{
+    address::Address,
     backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
     context,
     executor::{Core, Idle, InFlight},
@@ -37,7 +38,9 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
-    net::{SocketAddr, TcpStream},
+    net::TcpStream,
+    os::fd::OwnedFd,
+    path::Path,
     pin::Pin,
     rc::Rc,
     task::Poll,
@@ -48,7 +51,7 @@ type Engine = monoio::net::TcpStream;
 /// What monoio answers for a cancelled operation: Linux's ECANCELED, on every system.
 const CANCELLED: i32 = 125;
 
-/// A TCP connection of one shard.
+/// A TCP or Unix connection of one shard.
 #[derive(Debug)]
 pub struct MonoioStream {
     recv: MonoioRecv,
@@ -57,38 +60,39 @@ pub struct MonoioStream {
 
 impl MonoioStream {
     pub(super) fn adopt(
-        socket: TcpStream,
+        socket: OwnedFd,
         options: &StreamOptions,
         blocking: bool,
     ) -> io::Result<Self> {
         options.apply(&socket)?;
-        socket.set_nonblocking(!blocking)?;
-        Ok(Self::on(Engine::from_std(socket)?))
+        Self::on(socket, blocking)
     }
 
-    fn on(stream: Engine) -> Self {
+    fn on(socket: OwnedFd, blocking: bool) -> io::Result<Self> {
+        socket::set_nonblocking(&socket, !blocking)?;
+        let stream = engine(socket)?;
         let core = context::current();
         core.counters().adopted.add(1);
         let (read, write) = stream.into_split();
-        Self {
+        Ok(Self {
             recv: MonoioRecv::new(read, core.clone()),
             send: MonoioSend {
                 half: write,
                 core,
                 state: State::Whole,
             },
-        }
+        })
     }
 
     pub(super) async fn connect(
-        addresses: &[SocketAddr],
+        addresses: &[Address],
         options: &ConnectOptions,
         blocking: bool,
     ) -> io::Result<Self> {
         let attempt = async {
             let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to");
             for address in addresses {
-                match connect_one(*address, &options.stream, blocking).await {
+                match connect_one(address, &options.stream, blocking).await {
                     Ok(stream) => return Ok(stream),
                     Err(error) => last = error,
                 }
@@ -105,31 +109,51 @@ impl MonoioStream {
 }
 
 async fn connect_one(
-    address: SocketAddr,
+    address: &Address,
     options: &StreamOptions,
     blocking: bool,
 ) -> io::Result<MonoioStream> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    options.apply(&socket)?;
+    let socket = match address {
+        Address::Inet(address) => {
+            let domain = Domain::for_address(*address);
+            let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+            options.apply(&socket)?;
+            connected(socket, &SockAddr::from(*address)).await?
+        }
+        Address::Unix(path) => {
+            let path = path.as_deref().unwrap_or(Path::new(""));
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            let options = StreamOptions {
+                nodelay: false,
+                ..*options
+            };
+            options.apply(&socket)?;
+            connected(socket, &SockAddr::unix(path)?).await?
+        }
+    };
+    MonoioStream::on(socket.into(), blocking)
+}
+
+/// Connects a socket, waiting until that is done or has failed.
+async fn connected(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
-    match socket.connect(&SockAddr::from(address)) {
-        Ok(()) => {}
+    match socket.connect(address) {
+        Ok(()) => return Ok(socket),
         Err(error) if socket::is_in_progress(&error) => {}
         Err(error) => return Err(error),
     }
-    // The same socket under a second descriptor: what the engine's type does not offer is done through this one.
-    let same = socket.try_clone()?;
-    let stream = Engine::from_std(socket.into())?;
-    stream.writable(false).await?;
-    if let Some(error) = same.take_error()? {
-        return Err(error);
+    // The same socket under a second descriptor, in the one type of the engine that can wait for readiness.
+    let same = engine(socket.try_clone()?.into())?;
+    same.writable(false).await?;
+    match socket.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(socket),
     }
-    same.set_nonblocking(!blocking)?;
-    Ok(MonoioStream::on(stream))
+}
+
+/// The engine's type for any stream socket. It is called after TCP and does nothing that Unix sockets do not know.
+pub(super) fn engine(socket: OwnedFd) -> io::Result<Engine> {
+    Engine::from_std(TcpStream::from(socket))
 }
 
 impl RecvHalf for MonoioStream {

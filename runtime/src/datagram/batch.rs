@@ -1,0 +1,156 @@
+//! Received datagrams.
+
+use std::{fmt, io, net::SocketAddr};
+
+/// Received datagrams.
+pub struct Batch {
+    /// A piece of equal size for each.
+    memory: Vec<u8>,
+    piece_bytes: usize,
+    slots: Vec<Slot>,
+}
+
+/// What is known of one received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) from: SocketAddr,
+    /// Bytes that were kept.
+    pub(crate) bytes: usize,
+    pub(crate) truncated: bool,
+}
+
+impl Batch {
+    /// Room for `datagrams` of at most `bytes` each, both at least 1. Memory that no datagram has reached yet is not resident, so
+    /// `Batch::new(32, LARGEST_BYTES)` is not as much as it looks.
+    #[must_use]
+    pub fn new(datagrams: usize, bytes: usize) -> Self {
+        let (datagrams, piece_bytes) = (datagrams.max(1), bytes.max(1));
+        Self {
+            memory: vec![0; datagrams * piece_bytes],
+            piece_bytes,
+            slots: Vec::with_capacity(datagrams),
+        }
+    }
+
+    /// How many datagrams there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.len() / self.piece_bytes
+    }
+
+    /// The largest datagram that is kept whole, in bytes.
+    #[must_use]
+    pub fn piece_bytes(&self) -> usize {
+        self.piece_bytes
+    }
+
+    /// How many datagrams were received.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+    }
+
+    /// The datagrams, in the order in which they came. They may be changed in place.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = Received<'_>> {
+        let pieces = self.memory.chunks_exact_mut(self.piece_bytes);
+        self.slots.iter().zip(pieces).map(|(slot, piece)| Received {
+            from: slot.from,
+            bytes: &mut piece[..slot.bytes],
+            truncated: slot.truncated,
+        })
+    }
+
+    /// Adds a datagram, cut to the size of a piece. False if there is no room.
+    pub(crate) fn push(&mut self, from: SocketAddr, bytes: &[u8]) -> bool {
+        let at = self.slots.len();
+        if at == self.capacity() {
+            return false;
+        }
+        let kept = bytes.len().min(self.piece_bytes);
+        let start = at * self.piece_bytes;
+        self.memory[start..start + kept].copy_from_slice(&bytes[..kept]);
+        self.slots.push(Slot {
+            from,
+            bytes: kept,
+            truncated: kept < bytes.len(),
+        });
+        true
+    }
+
+    /// Has `receive` fill the free pieces, which it is given in their order, and note what it got.
+    pub(crate) fn fill(
+        &mut self,
+        receive: impl FnOnce(&mut [u8], usize, &mut Vec<Slot>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let start = self.slots.len() * self.piece_bytes;
+        receive(&mut self.memory[start..], self.piece_bytes, &mut self.slots)
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A received datagram.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// Who sent it, or says so: UDP does not prove it.
+    pub from: SocketAddr,
+    /// What it says; may be empty.
+    pub bytes: &'a mut [u8],
+    /// It was longer than there was room for, and its end is lost.
+    pub truncated: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Batch;
+    use std::net::SocketAddr;
+
+    fn peer(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    #[test]
+    fn a_batch_keeps_what_fits_and_says_what_it_cut() {
+        let mut batch = Batch::new(3, 4);
+        assert!(batch.push(peer(1), b"abc"));
+        assert!(batch.push(peer(2), b""));
+        assert!(batch.push(peer(3), b"abcde"));
+        assert!(!batch.push(peer(4), b"x"), "it is full");
+        let seen: Vec<_> = batch
+            .iter_mut()
+            .map(|datagram| {
+                (
+                    datagram.from.port(),
+                    datagram.bytes.to_vec(),
+                    datagram.truncated,
+                )
+            })
+            .collect();
+        let expected = [
+            (1, b"abc".to_vec(), false),
+            (2, Vec::new(), false),
+            (3, b"abcd".to_vec(), true),
+        ];
+        assert_eq!(seen, expected);
+        batch.clear();
+        assert!(batch.is_empty() && batch.push(peer(1), b"x"));
+    }
+}

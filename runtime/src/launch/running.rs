@@ -1,0 +1,80 @@
+//! A started plan.
+
+use super::{Report, ShardReport, endpoints::Addresses};
+use crate::{address::Address, backend::Capabilities, placement::Seat, shutdown::Stopper};
+use std::{net::SocketAddr, thread::JoinHandle};
+
+/// A started plan. Dropping it ends its shards at once; [`wait`](Self::wait) lets them finish.
+#[derive(Debug)]
+pub struct Running<T> {
+    pub(super) threads: Vec<JoinHandle<ShardReport<T>>>,
+    pub(super) addresses: Addresses,
+    pub(super) seats: Vec<Seat>,
+    pub(super) stopper: Stopper,
+    pub(super) engine: &'static str,
+    pub(super) capabilities: Capabilities,
+}
+
+impl<T> Running<T> {
+    /// Where the endpoints are bound, ports resolved, in the plan's order.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses.streams
+    }
+
+    /// Where the datagram endpoints are bound, ports resolved, in the plan's order.
+    #[must_use]
+    pub fn datagram_addresses(&self) -> &[SocketAddr] {
+        &self.addresses.datagrams
+    }
+
+    /// Where each shard runs.
+    #[must_use]
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    /// The engine's name.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.engine
+    }
+
+    /// What the engine offers, and why it was chosen.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// A handle to end it with, from anywhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Waits until all shards have ended.
+    ///
+    /// # Panics
+    /// If a shard's thread panicked outside its tasks, which is a fault of this crate.
+    pub fn wait(mut self) -> Report<T> {
+        let threads = std::mem::take(&mut self.threads);
+        let join = |thread: JoinHandle<_>| {
+            thread
+                .join()
+                .expect("every panic of a task is caught, so a shard's thread returns")
+        };
+        Report {
+            engine: self.engine,
+            capabilities: std::mem::take(&mut self.capabilities),
+            shards: threads.into_iter().map(join).collect(),
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.stopper.force();
+        }
+    }
+}
