@@ -13,7 +13,7 @@
 //! or the deadline for that has passed.
 
 use crate::{
-    backend::Ended,
+    backend::{Ended, sim::Clock},
     context,
     lease::Pool,
     metrics::{Counters, Metrics},
@@ -24,6 +24,7 @@ use crate::{
 use shardloop_platform::{memory::trim_heap, wake::WakeReader};
 use slab::Slab;
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
     future::Future,
     io,
@@ -38,7 +39,9 @@ use std::{
 pub(crate) struct Core {
     remote: Arc<Remote>,
     number: usize,
-    now: fn() -> Instant,
+    now: Now,
+    /// What the engine keeps with its shard, for those that have no place of their own for it.
+    engine_state: Option<Rc<dyn Any>>,
     tasks: RefCell<Table>,
     /// Woken whenever a task ends.
     on_task_end: RefCell<Option<Waker>>,
@@ -57,6 +60,14 @@ pub(crate) struct Core {
     freed_bytes: Cell<usize>,
     counters: Counters,
     first_panic: RefCell<Option<String>>,
+}
+
+/// Where a shard's time comes from.
+pub(crate) enum Now {
+    /// The system.
+    System(fn() -> Instant),
+    /// A simulated world.
+    World(Arc<Clock>),
 }
 
 /// What a future can watch for.
@@ -85,10 +96,16 @@ impl Core {
     /// A shard without engine, and the descriptor its engine is to watch.
     pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
         let (remote, reader) = Remote::new()?;
-        let core = Self {
+        Ok((Self::of(remote, Now::System(now), None), reader))
+    }
+
+    /// A shard whose engine keeps `engine_state` with it.
+    pub(crate) fn of(remote: Arc<Remote>, now: Now, engine_state: Option<Rc<dyn Any>>) -> Rc<Self> {
+        Rc::new(Self {
             number: remote.number(),
             remote,
             now,
+            engine_state,
             tasks: RefCell::default(),
             on_task_end: RefCell::default(),
             watchers: Default::default(),
@@ -103,8 +120,7 @@ impl Core {
             freed_bytes: Cell::new(0),
             counters: Counters::default(),
             first_panic: RefCell::default(),
-        };
-        Ok((Rc::new(core), reader))
+        })
     }
 
     /// Which shard of this process this is.
@@ -117,7 +133,15 @@ impl Core {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        (self.now)()
+        match &self.now {
+            Now::System(now) => now(),
+            Now::World(clock) => clock.now(),
+        }
+    }
+
+    /// What the engine keeps with this shard, if that is of type `T`.
+    pub(crate) fn engine_state<T: 'static>(&self) -> Option<Rc<T>> {
+        self.engine_state.clone()?.downcast().ok()
     }
 
     pub(crate) fn pool(&self) -> &Pool {

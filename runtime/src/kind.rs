@@ -1,7 +1,7 @@
 //! The one place where an engine is chosen by name.
 
 use crate::{
-    backend::{Backend, Capabilities, MonoioLegacy, MonoioUring, Unavailable},
+    backend::{Backend, Capabilities, MonoioLegacy, MonoioUring, Sim, Unavailable},
     options::EngineOptions,
 };
 use std::{error::Error, fmt, str::FromStr};
@@ -15,11 +15,21 @@ pub enum Kind {
     MonoioUring,
     /// monoio on epoll (Linux) or kqueue (macOS).
     MonoioLegacy,
+    /// Virtual time and a simulated network: nothing outside the process reaches it. Never chosen by `auto`.
+    Sim,
 }
 
 impl Kind {
-    /// All engines, in the order in which `auto` tries them.
+    /// All engines that use the network of the host, in the order in which `auto` tries them. [`Kind::Sim`] is not among them.
     pub const ENGINES: [Self; 2] = [Self::MonoioUring, Self::MonoioLegacy];
+
+    /// All that have a name.
+    fn named() -> impl Iterator<Item = Self> {
+        [Self::Auto]
+            .into_iter()
+            .chain(Self::ENGINES)
+            .chain([Self::Sim])
+    }
 
     /// Its name.
     #[must_use]
@@ -28,6 +38,7 @@ impl Kind {
             Self::Auto => "auto",
             Self::MonoioUring => MonoioUring::NAME,
             Self::MonoioLegacy => MonoioLegacy::NAME,
+            Self::Sim => Sim::NAME,
         }
     }
 
@@ -86,8 +97,7 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        std::iter::once(Self::Auto)
-            .chain(Self::ENGINES)
+        Self::named()
             .find(|kind| kind.name() == name)
             .ok_or_else(|| UnknownKind {
                 name: name.to_owned(),
@@ -104,10 +114,9 @@ pub struct UnknownKind {
 
 impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no engine {:?}; there are auto", self.name)?;
-        Kind::ENGINES
-            .iter()
-            .try_for_each(|kind| write!(f, ", {kind}"))
+        let names: Vec<_> = Kind::named().map(Kind::name).collect();
+        let names = names.join(", ");
+        write!(f, "there is no engine {:?}; there are {names}", self.name)
     }
 }
 
@@ -136,6 +145,10 @@ macro_rules! with_backend {
                 type $backend = $crate::MonoioLegacy;
                 $then
             }
+            $crate::Kind::Sim => {
+                type $backend = $crate::Sim;
+                $then
+            }
         }
     };
 }
@@ -147,7 +160,7 @@ mod tests {
 
     #[test]
     fn names_lead_to_kinds_and_back() {
-        for kind in [Kind::Auto].into_iter().chain(Kind::ENGINES) {
+        for kind in Kind::named() {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "kqueue".parse::<Kind>().unwrap_err().to_string();
@@ -155,6 +168,12 @@ mod tests {
             error.contains("kqueue") && error.contains("monoio-legacy"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn auto_never_simulates() {
+        assert!(!Kind::ENGINES.contains(&Kind::Sim));
+        assert_eq!("sim".parse(), Ok(Kind::Sim));
     }
 
     #[test]

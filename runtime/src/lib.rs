@@ -61,7 +61,7 @@ pub use accept::{Accept, Endpoint, Incoming};
 pub use address::{Address, BadAddress};
 pub use backend::{
     Backend, Bytes, Capabilities, Datagram, Listener, MonoioLegacy, MonoioUring, RecvHalf,
-    SendHalf, Stream, Unavailable,
+    SendHalf, Sim, Stream, Unavailable, sim,
 };
 pub use datagram::{Batch, DatagramSocket, Outbox};
 pub use kind::{Choice, Kind, UnknownKind};

@@ -6,10 +6,12 @@
 mod bound;
 mod bytes;
 mod monoio;
+pub mod sim;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
 pub use monoio::{MonoioLegacy, MonoioUring};
+pub use sim::Sim;
 
 use crate::{
     accept::Endpoint,
