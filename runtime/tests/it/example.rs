@@ -13,7 +13,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-on_every_engine!(echo_serves_and_ends_on_sigterm, echo_says_what_is_wrong,);
+on_every_engine!(
+    ;
+    kernel
+    "its clients are outside its process": echo_serves_and_ends_on_sigterm,
+    "other servers are none of its world's": echo_says_what_is_wrong,
+);
 
 /// Next to this test: `target/<profile>/examples/echo`, where `target/<profile>/deps` has the test.
 fn echo() -> Command {

@@ -4,13 +4,13 @@
 //! (6, 10, 11, 12) are tested where these are; 7 and 8 are in `conformance` and `accept`.
 
 use crate::{
-    client::{self, Seeded},
-    engine::{self, alone, cut_off, echo, finish, on_every_engine, on_shard, plan, skip},
+    client::{self, Bell, STREAM, Seeded, Talk},
+    engine::{self, Engine, alone, cut_off, echo, finish, on_every_engine, on_shard, plan, skip},
     watchdog::until,
 };
 use shardloop::{
     Accept, Backend, ConnectOptions, Either, Endpoint, Incoming, Listener, Plan, RecvHalf,
-    SendHalf, Shard, StreamOptions, backend::Bound, launch, race, stopping, time,
+    SendHalf, Shard, backend::Bound, launch, race, stopping, time,
 };
 use shardloop_platform::{socket, usage};
 use std::os::fd::OwnedFd;
@@ -36,21 +36,16 @@ on_every_engine!(
     scenario_2_wakes_from_other_threads_are_never_lost,
     scenario_2_a_channel_closed_while_its_reader_sleeps,
     scenario_2_shards_wake_each_other,
-    scenario_3_blocking_sockets_do_not_freeze_the_shard,
-    scenario_4_out_of_descriptors,
     scenario_5_tear_down_with_work_in_flight,
     scenario_5_the_handle_dropped_with_work_in_flight,
-    scenario_5_tear_down_with_two_thousand_receives_in_flight,
     scenario_9_a_yield_loop_starves_nobody,
     scenario_9_sleeps_of_zero_starve_nobody,
-    scenario_9_a_hundred_thousand_timers,
+    scenario_9_a_hundred_thousand_timers;
+    kernel
+    "it adopts no sockets of the system": scenario_3_blocking_sockets_do_not_freeze_the_shard,
+    "there are no descriptors to run out of": scenario_4_out_of_descriptors,
+    "no receive holds memory in the engine": scenario_5_tear_down_with_two_thousand_receives_in_flight,
 );
-
-const STREAM: StreamOptions = StreamOptions {
-    nodelay: true,
-    send_buffer_bytes: None,
-    receive_buffer_bytes: None,
-};
 
 /// One way to wait for a receive that may be given up.
 trait Attempt: Copy + Send + 'static {
@@ -81,7 +76,7 @@ impl Attempt for Raced {
 }
 
 /// A numbered stream with random gaps, against receives that are given up again and again.
-fn numbered<B: Backend>(attempt: impl Attempt) {
+fn numbered<B: Engine>(attempt: impl Attempt) {
     const NUMBERS: u32 = 30_000;
     let service = async move |shard: Shard<B>| {
         let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
@@ -105,26 +100,26 @@ fn numbered<B: Backend>(attempt: impl Attempt) {
             part = rest.to_vec();
         }
     };
-    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
-    let (mut seeded, mut next) = (Seeded::new(11), 0);
-    while next < NUMBERS {
-        let burst = u32::try_from(1 + seeded.below(300))
-            .expect("small")
-            .min(NUMBERS - next);
-        let bytes: Vec<u8> = (next..next + burst).flat_map(u32::to_le_bytes).collect();
-        next += burst;
-        // In two pieces, so that numbers are torn.
-        let (one, other) =
-            bytes.split_at(usize::try_from(seeded.below(bytes.len() as u64)).expect("small"));
-        stream.write_all(one).expect("the server reads");
-        thread::sleep(Duration::from_micros(seeded.below(3_000))); // tidy: sleep the random gaps of the scenario
-        stream.write_all(other).expect("the server reads");
-        thread::sleep(Duration::from_micros(seeded.below(3_000))); // tidy: sleep the random gaps of the scenario
-    }
-    drop(stream);
-    let report = running.wait();
-    engine::assert_clean(&report);
+    let client = async |_, server| {
+        let mut talk = Talk::<B>::to(&server).await;
+        let (mut seeded, mut next) = (Seeded::new(11), 0);
+        while next < NUMBERS {
+            let burst = u32::try_from(1 + seeded.below(300))
+                .expect("small")
+                .min(NUMBERS - next);
+            let bytes: Vec<u8> = (next..next + burst).flat_map(u32::to_le_bytes).collect();
+            next += burst;
+            // In two pieces, so that numbers are torn.
+            let at = usize::try_from(seeded.below(bytes.len() as u64)).expect("small");
+            let (one, other) = bytes.split_at(at);
+            for piece in [one, other] {
+                talk.write(piece).await.expect("the server reads");
+                let gap = Duration::from_micros(seeded.below(3_000));
+                time::sleep(gap).await; // tidy: sleep the random gaps of the scenario
+            }
+        }
+    };
+    let (report, ()) = B::serve(plan(1, Accept::Handoff), service, client);
     let (received, given_up) = *report.shards[0].result.as_ref().expect("no gap, no repeat");
     assert_eq!(received, NUMBERS);
     assert!(
@@ -133,41 +128,12 @@ fn numbered<B: Backend>(attempt: impl Attempt) {
     );
 }
 
-fn scenario_1_timed_out_receives_lose_nothing<B: Backend>() {
+fn scenario_1_timed_out_receives_lose_nothing<B: Engine>() {
     numbered::<B>(Timeout);
 }
 
-fn scenario_1_raced_receives_lose_nothing<B: Backend>() {
+fn scenario_1_raced_receives_lose_nothing<B: Engine>() {
     numbered::<B>(Raced);
-}
-
-/// A counter that a task waits for and other threads raise.
-#[derive(Default)]
-struct Bell {
-    rung: AtomicU64,
-    waiting: Mutex<Option<Waker>>,
-}
-
-impl Bell {
-    fn ring(&self) {
-        self.rung.fetch_add(1, Ordering::Release);
-        let waker = self.waiting.lock().expect("not poisoned").take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Waits until it has rung `count` times.
-    fn rung(&self, count: u64) -> impl Future<Output = ()> {
-        poll_fn(move |cx| {
-            *self.waiting.lock().expect("not poisoned") = Some(cx.waker().clone());
-            if self.rung.load(Ordering::Acquire) >= count {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-    }
 }
 
 /// Every round, each of several threads rings once, at a random moment about when the shard parks; then the shard lets them go on.
@@ -616,7 +582,7 @@ fn scenario_5_tear_down_with_two_thousand_receives_in_flight<B: Backend>() {
     });
 }
 
-fn scenario_9_a_yield_loop_starves_nobody<B: Backend>() {
+fn scenario_9_a_yield_loop_starves_nobody<B: Engine>() {
     let service = async |shard: Shard<B>| {
         let greedy = shard.spawn(async {
             loop {
@@ -639,17 +605,16 @@ fn scenario_9_a_yield_loop_starves_nobody<B: Backend>() {
         ticker.cancel().await;
         greedy.cancel().await;
     };
-    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
-    for _ in 0..200 {
-        client::ping(&stream, b"ping").expect("served");
-    }
-    drop(stream);
-    finish(running);
+    B::serve(plan(1, Accept::Handoff), service, async |_, server| {
+        let mut talk = Talk::<B>::to(&server).await;
+        for _ in 0..200 {
+            talk.ping(b"ping").await.expect("served");
+        }
+    });
 }
 
 /// "Zero is over at the next turn": so a loop of them lets others run.
-fn scenario_9_sleeps_of_zero_starve_nobody<B: Backend>() {
+fn scenario_9_sleeps_of_zero_starve_nobody<B: Engine>() {
     let service = async |shard: Shard<B>| {
         let past = time::now();
         for which in 0..2 {
@@ -669,15 +634,15 @@ fn scenario_9_sleeps_of_zero_starve_nobody<B: Backend>() {
     };
     let mut plan = plan(1, Accept::Handoff);
     plan.drain = Duration::ZERO;
-    let running = launch::<B, _>(plan, service).expect("starts");
-    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
-    for _ in 0..50 {
-        client::ping(&stream, b"ping").expect("served");
-    }
-    finish(running);
+    B::serve(plan, service, async |_, server| {
+        let mut talk = Talk::<B>::to(&server).await;
+        for _ in 0..50 {
+            talk.ping(b"ping").await.expect("served");
+        }
+    });
 }
 
-fn scenario_9_a_hundred_thousand_timers<B: Backend>() {
+fn scenario_9_a_hundred_thousand_timers<B: Engine>() {
     const TIMERS: u64 = 100_000;
     let service = async |shard: Shard<B>| {
         let serving = shard.spawn(echo(shard.clone()));
@@ -719,12 +684,12 @@ fn scenario_9_a_hundred_thousand_timers<B: Backend>() {
         serving.await.expect("no panic");
         due
     };
-    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
-    for _ in 0..100 {
-        client::ping(&stream, b"ping").expect("served");
-    }
-    drop(stream);
-    let report = finish(running);
+    let client = async |_, server| {
+        let mut talk = Talk::<B>::to(&server).await;
+        for _ in 0..100 {
+            talk.ping(b"ping").await.expect("served");
+        }
+    };
+    let (report, ()) = B::serve(plan(1, Accept::Handoff), service, client);
     assert!(*report.shards[0].result.as_ref().expect("no panic") > TIMERS / 3);
 }
