@@ -115,10 +115,14 @@ impl<B: Backend> Talk<B> {
     }
 
     /// Closes our side and returns everything that still comes.
-    pub(crate) async fn finish(mut self) -> Vec<u8> {
-        self.shutdown().await;
-        let rest = self.read_to_end().await;
+    pub(crate) async fn finish(self) -> Vec<u8> {
+        let rest = self.try_finish().await;
         rest.expect("the server closes its side")
+    }
+
+    pub(crate) async fn try_finish(mut self) -> io::Result<Vec<u8>> {
+        self.send.shutdown_write().await?;
+        self.read_to_end().await
     }
 }
 

@@ -9,6 +9,7 @@ mod engine;
 mod example;
 mod scenarios;
 mod shutdown;
+mod sim;
 mod tasks;
 mod wake_model;
 mod watchdog;
