@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::Args;
 use serde::Serialize;
-use shardloop::{Error, Kind, LaunchError, Placement, Running, Stopper};
+use shardloop::{Error, Kind, LaunchError, Placement, Running, Stopper, UnknownKind};
 use shardloop_platform::{
     affinity::{Allowed, pin_current_thread},
     calls::CallCounter,
@@ -152,10 +152,7 @@ struct Shape {
 
 impl Shape {
     fn of(args: &ServeArgs) -> Result<Self, Refused> {
-        let driver = args
-            .driver
-            .parse::<Kind>()
-            .map_err(|unknown| Refused::usage(unknown.to_string()))?;
+        let driver = driver(&args.driver)?;
         let (model, threads, name) = match (args.shards, args.pool) {
             _ if args.null => (Model::Null, 1, "--null"),
             (Some(shards), _) => (Model::Shards, shards, "--shards"),
@@ -200,6 +197,19 @@ impl Shape {
             driver,
         })
     }
+}
+
+/// The engine of that name, unless no measurement can be made on it.
+fn driver(name: &str) -> Result<Kind, Refused> {
+    let kind: Kind = name
+        .parse()
+        .map_err(|unknown: UnknownKind| Refused::usage(unknown.to_string()))?;
+    if kind == Kind::Sim {
+        return Err(Refused::usage(format!(
+            "--driver {name} simulates time and network, so no client reaches it and nothing is to be measured: take another"
+        )));
+    }
+    Ok(kind)
 }
 
 fn warn_if_oversubscribed(threads: usize) {

@@ -23,6 +23,11 @@ fn wrong_usage_is_2_and_names_its_error() {
             "serve --protocol tcp --pool 1 --driver monoio-legacy",
             "a pool has its own engine",
         ),
+        (
+            "serve --protocol tcp --shards 1 --driver sim",
+            "simulates time and network",
+        ),
+        ("run --driver sim", "E-DRIVER"),
         ("walk", "unrecognized subcommand"),
     ];
     for (args, part) in cases {
