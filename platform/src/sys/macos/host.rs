@@ -3,7 +3,6 @@
 use super::{sysctl, topology};
 use crate::host::Host;
 use crate::sys::unix::{descriptor_limit, memlock_limit};
-use crate::topology::Topology;
 use crate::{NotExposed, Reading};
 
 pub(crate) fn describe() -> Host {
@@ -23,7 +22,7 @@ pub(crate) fn describe() -> Host {
             "macOS decides about frequencies itself",
         ),
         turbo: absent("turbo", "macOS does not tell"),
-        smt: topology.map(|topology| has_smt(&topology)),
+        smt: topology.map(|topology| topology.has_smt()),
         numa_nodes: absent("NUMA nodes", "macOS shows no nodes"),
         mitigations: absent("mitigations", "macOS does not list them"),
         clocksource: Ok("mach_absolute_time".to_owned()),
@@ -52,10 +51,6 @@ fn virtualised() -> Reading<Option<String>> {
     let model =
         sysctl::text("model", "hw.model").unwrap_or_else(|_| "unnamed hypervisor".to_owned());
     Ok(is_virtual.then_some(model))
-}
-
-fn has_smt(topology: &Topology) -> bool {
-    topology.physical_cores() < topology.cpus.len()
 }
 
 fn port_range() -> Reading<(u16, u16)> {
