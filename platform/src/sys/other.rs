@@ -125,6 +125,30 @@ pub(crate) mod memory {
     }
 }
 
+pub(crate) mod network {
+    //! No counters.
+
+    use super::absent;
+    use crate::Reading;
+    use crate::network::{BacklogCounters, TcpCounters, UdpCounters};
+
+    pub(crate) fn udp() -> Reading<UdpCounters> {
+        absent("UDP counters")
+    }
+
+    pub(crate) fn udp6() -> Reading<UdpCounters> {
+        absent("UDP counters of IPv6")
+    }
+
+    pub(crate) fn tcp() -> Reading<TcpCounters> {
+        absent("TCP counters")
+    }
+
+    pub(crate) fn backlog() -> Reading<BacklogCounters> {
+        absent("counters of the network backlog")
+    }
+}
+
 pub(crate) mod noise {
     //! No sensors.
 

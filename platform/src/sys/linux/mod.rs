@@ -6,6 +6,7 @@ mod cgroup;
 mod files;
 pub(crate) mod host;
 pub(crate) mod memory;
+pub(crate) mod network;
 pub(crate) mod noise;
 pub(crate) mod signal;
 pub(crate) mod socket;
