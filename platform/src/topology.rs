@@ -147,7 +147,8 @@ impl Topology {
     /// The entry of one logical CPU.
     #[must_use]
     pub fn cpu(&self, number: usize) -> Option<&Cpu> {
-        self.cpus.iter().find(|cpu| cpu.number == number)
+        let found = self.cpus.binary_search_by_key(&number, |cpu| cpu.number);
+        found.ok().map(|index| &self.cpus[index])
     }
 
     fn grouped_by(&self, key: impl Fn(&Cpu) -> Option<usize>) -> BTreeMap<usize, CpuSet> {

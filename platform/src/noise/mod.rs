@@ -1,96 +1,70 @@
-//! What else happens on the machine while we measure: CPU time of everybody, steal, pressure, load.
+//! What else happens on the machine while we measure: CPU time of everybody, steal, pressure, load, throttling.
+//!
+//! Each sensor is a function that answers with a value or with the reason why there is none. [`Snapshot`] asks all of
+//! them at once, and [`Noise`] is what happened between two snapshots.
 
 use std::time::Duration;
 
+use crate::Reading;
 use crate::sys::os;
-use crate::{NotExposed, Reading};
 
-/// CPU time of the whole machine since boot, summed over its CPUs. Counted in ticks, usually of 10 ms each:
-/// too coarse for windows well below a second.
+mod cpu_times;
+mod snapshot;
+
+pub use cpu_times::CpuTimes;
+pub use snapshot::{Noise, Snapshot};
+
+/// Total time in which at least one runnable thread of the machine waited for a CPU, since boot, counted in
+/// microseconds: [`Pressure::some`] of [`pressure`].
 ///
-/// Linux: the first line of `/proc/stat` (proc_stat(5)). macOS: host_statistics with HOST_CPU_LOAD_INFO, which
-/// has no more than user, nice, system and idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuTimes {
-    /// In user mode, guests of virtual machines included.
-    pub user: Duration,
-    /// In user mode with lowered priority.
-    pub nice: Duration,
-    /// In the kernel; on macOS interrupts are in here.
-    pub system: Duration,
-    /// Doing nothing.
-    pub idle: Duration,
-    /// Doing nothing while something waits for a disk. May go backwards. `None` where not counted.
-    pub iowait: Option<Duration>,
-    /// Serving interrupts. `None` where not counted.
-    pub irq: Option<Duration>,
-    /// In deferred interrupt work: on Linux where received packets are processed. `None` where not counted.
-    pub softirq: Option<Duration>,
-    /// Taken by the hypervisor while we had work. `None` where not counted; see [`CpuTimes::steal`].
-    pub steal: Option<Duration>,
+/// # Errors
+/// As [`pressure`].
+pub fn pressure_cpu() -> Reading<Duration> {
+    pressure().map(|pressure| pressure.some)
 }
 
-impl CpuTimes {
-    /// Asks the host.
-    ///
-    /// # Errors
-    /// [`NotExposed`] when it does not tell.
-    pub fn read() -> Reading<Self> {
-        os::noise::cpu_times()
-    }
+/// How long threads have waited for a CPU, in total, counted in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pressure {
+    /// Time in which at least one runnable thread waited.
+    pub some: Duration,
+    /// Time in which every thread that was not idle waited, so that none ran. `None` where it is not counted:
+    /// for the whole machine it has no meaning, and the zero that kernels write there is not taken for a value.
+    pub full: Option<Duration>,
+}
 
+impl Pressure {
     /// What was added since `earlier`. Nothing is below zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let added =
-            |now: Option<Duration>, then: Option<Duration>| Some(now?.saturating_sub(then?));
+        let full = self.full.zip(earlier.full);
         Self {
-            user: self.user.saturating_sub(earlier.user),
-            nice: self.nice.saturating_sub(earlier.nice),
-            system: self.system.saturating_sub(earlier.system),
-            idle: self.idle.saturating_sub(earlier.idle),
-            iowait: added(self.iowait, earlier.iowait),
-            irq: added(self.irq, earlier.irq),
-            softirq: added(self.softirq, earlier.softirq),
-            steal: added(self.steal, earlier.steal),
+            some: self.some.saturating_sub(earlier.some),
+            full: full.map(|(later, earlier)| later.saturating_sub(earlier)),
         }
-    }
-
-    /// Time the CPUs worked, for anybody on this machine: all but idle, iowait and steal.
-    #[must_use]
-    pub fn busy(&self) -> Duration {
-        self.user
-            + self.nice
-            + self.system
-            + self.irq.unwrap_or_default()
-            + self.softirq.unwrap_or_default()
-    }
-
-    /// Time a hypervisor took away.
-    ///
-    /// # Errors
-    /// [`NotExposed`] where it is not counted (macOS).
-    pub fn steal(&self) -> Reading<Duration> {
-        self.steal
-            .ok_or_else(|| NotExposed::new("steal time", "this kernel does not count it"))
-    }
-
-    /// All time there was: number of CPUs times the time that passed.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        self.busy() + self.idle + self.iowait.unwrap_or_default() + self.steal.unwrap_or_default()
     }
 }
 
-/// Total time in which at least one runnable thread of the machine waited for a CPU, since boot, counted in
-/// microseconds.
+/// CPU pressure of the whole machine, since boot.
 ///
-/// Linux 4.20: the `some` line of `/proc/pressure/cpu` (kernel documentation, `accounting/psi.rst`).
+/// Linux 4.20: `/proc/pressure/cpu` (kernel documentation, `accounting/psi.rst`).
 ///
 /// # Errors
-/// [`NotExposed`] where the kernel is built or booted without it (`psi=1` turns it on), and on other systems.
-pub fn pressure_cpu() -> Reading<Duration> {
-    os::noise::pressure_cpu()
+/// [`NotExposed`](crate::NotExposed) where the kernel is built or booted without it (`psi=1` turns it on), and on
+/// other systems.
+pub fn pressure() -> Reading<Pressure> {
+    os::noise::pressure()
+}
+
+/// CPU pressure within the control group of this process, since the group exists. Here throttling counts, too.
+///
+/// Linux 4.20, cgroup v2: `cpu.pressure` of the group.
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) where there is no such file: in the root group, in cgroup v1, where pressure is
+/// switched off, and on other systems.
+pub fn group_pressure() -> Reading<Pressure> {
+    os::noise::group_pressure()
 }
 
 /// Time the threads of process `pid` (or of this one) spent runnable but not running, since each began, summed
@@ -115,52 +89,85 @@ pub fn load_average() -> Reading<[f64; 3]> {
     os::noise::load_average()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Context switches of the whole machine since boot, over all CPUs.
+///
+/// Linux: the line `ctxt` of `/proc/stat` (proc_stat(5)).
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) on other systems.
+pub fn context_switches() -> Reading<u64> {
+    os::noise::context_switches()
+}
 
-    const fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
+/// The clocks of the CPUs at one moment, in kHz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequency {
+    /// The slowest.
+    pub lowest_khz: u64,
+    /// The mean over the clocks that can be set apart from each other, rounded down.
+    pub mean_khz: u64,
+    /// The fastest.
+    pub highest_khz: u64,
+}
 
-    const EARLIER: CpuTimes = CpuTimes {
-        user: ms(100),
-        nice: ms(1),
-        system: ms(50),
-        idle: ms(1_000),
-        iowait: Some(ms(30)),
-        irq: Some(ms(2)),
-        softirq: Some(ms(3)),
-        steal: Some(ms(7)),
-    };
+/// How fast the CPUs run now. A CPU that idles may say the frequency it last had.
+///
+/// Linux: `scaling_cur_freq` of every directory in `/sys/devices/system/cpu/cpufreq` (kernel documentation,
+/// `admin-guide/pm/cpufreq.rst`). With many CPUs this takes milliseconds.
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) where no driver sets frequencies (most virtual machines), and on other systems.
+pub fn frequency() -> Reading<Frequency> {
+    os::noise::frequency()
+}
 
-    #[test]
-    fn busy_leaves_out_what_nobody_here_used() {
-        assert_eq!(EARLIER.busy(), ms(156));
-        assert_eq!(EARLIER.total(), ms(1_193));
-    }
+/// Frequency governor of the CPUs; several, joined by commas, when they differ.
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) where no driver sets frequencies, and on other systems.
+pub fn governor() -> Reading<String> {
+    os::host::governor()
+}
 
-    #[test]
-    fn a_counter_that_goes_backwards_adds_nothing() {
-        let later = CpuTimes {
-            user: ms(160),
-            iowait: Some(ms(20)),
-            steal: Some(ms(9)),
-            ..EARLIER
-        };
-        let added = later.since(&EARLIER);
-        assert_eq!(added.busy(), ms(60));
-        assert_eq!(added.iowait, Some(ms(0)));
-        assert_eq!(added.steal(), Ok(ms(2)));
-    }
+/// How often and for how long control groups held this process back because their CPU quota was used up, summed over
+/// the groups from that of this process up to the root that it can see. Other processes of a group use up its quota
+/// and are held back with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// Periods in which a group was held back.
+    pub throttled_periods: u64,
+    /// For how long. A group on several CPUs is held back on each, so this may exceed the time that passed.
+    pub throttled: Duration,
+}
 
-    #[test]
-    fn what_is_not_counted_is_not_zero() {
-        let times = CpuTimes {
-            steal: None,
-            ..EARLIER
-        };
-        assert!(times.steal().is_err());
-        assert_eq!(times.since(&EARLIER).steal, None);
-    }
+/// Throttling by CPU quotas, since the groups exist.
+///
+/// Linux: `cpu.stat`, in cgroup v2 `nr_throttled` and `throttled_usec`, in v1 `nr_throttled` and `throttled_time`
+/// (kernel documentation, `admin-guide/cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) where no group of this process has the CPU controller, and on other systems.
+pub fn throttling() -> Reading<Throttling> {
+    os::noise::throttling()
+}
+
+/// How often CPUs were slowed down because they were hot, since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThermalThrottles {
+    /// Events of cores, summed over hardware threads: an event of a core with two threads may count twice.
+    pub core_events: u64,
+    /// Events of whole packages: of all CPUs the one that has seen most, because each counts those of its package.
+    pub package_events: u64,
+}
+
+/// Thermal throttling.
+///
+/// Linux on Intel: `thermal_throttle/core_throttle_count` and `package_throttle_count` of every CPU (kernel source,
+/// `arch/x86/kernel/cpu/mce/therm_throt.c`). With many CPUs this takes milliseconds.
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) where the processor or the hypervisor does not count them, and on other systems.
+/// macOS: `pmset -g therm` prints whether it slows down now.
+pub fn thermal_throttles() -> Reading<ThermalThrottles> {
+    os::noise::thermal_throttles()
 }

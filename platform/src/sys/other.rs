@@ -68,6 +68,7 @@ pub(crate) mod host {
     //! Only what the standard library and getrlimit know.
 
     use super::absent;
+    use crate::Reading;
     use crate::host::Host;
     use crate::sys::unix::{descriptor_limit, memlock_limit};
 
@@ -81,7 +82,7 @@ pub(crate) mod host {
             physical_cores: absent("cores"),
             memory_bytes: absent("memory size"),
             virtualised: absent("virtualisation"),
-            governor: absent("frequency governor"),
+            governor: governor(),
             turbo: absent("turbo"),
             smt: absent("SMT"),
             numa_nodes: absent("NUMA nodes"),
@@ -100,6 +101,10 @@ pub(crate) mod host {
             memlock_limit_bytes: memlock_limit(),
             transparent_hugepages: absent("transparent huge pages"),
         }
+    }
+
+    pub(crate) fn governor() -> Reading<String> {
+        absent("frequency governor")
     }
 }
 
@@ -156,14 +161,34 @@ pub(crate) mod noise {
 
     use super::absent;
     use crate::Reading;
-    use crate::noise::CpuTimes;
+    use crate::noise::{CpuTimes, Frequency, Pressure, ThermalThrottles, Throttling};
 
     pub(crate) fn cpu_times() -> Reading<CpuTimes> {
         absent("CPU times")
     }
 
-    pub(crate) fn pressure_cpu() -> Reading<Duration> {
+    pub(crate) fn pressure() -> Reading<Pressure> {
         absent("CPU pressure")
+    }
+
+    pub(crate) fn group_pressure() -> Reading<Pressure> {
+        absent("CPU pressure of the control group")
+    }
+
+    pub(crate) fn context_switches() -> Reading<u64> {
+        absent("context switches of the machine")
+    }
+
+    pub(crate) fn frequency() -> Reading<Frequency> {
+        absent("CPU frequency")
+    }
+
+    pub(crate) fn throttling() -> Reading<Throttling> {
+        absent("throttling by CPU quotas")
+    }
+
+    pub(crate) fn thermal_throttles() -> Reading<ThermalThrottles> {
+        absent("thermal throttling")
     }
 
     pub(crate) fn run_queue_wait(_pid: Option<u32>) -> Reading<Duration> {

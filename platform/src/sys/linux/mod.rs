@@ -3,6 +3,8 @@
 pub(crate) mod affinity;
 pub(crate) mod calls;
 mod cgroup;
+#[cfg(test)]
+mod damaged;
 mod files;
 pub(crate) mod host;
 pub(crate) mod memory;

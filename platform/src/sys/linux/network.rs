@@ -15,7 +15,7 @@ pub(crate) fn udp() -> Reading<UdpCounters> {
     udp_from(&HostFiles)
 }
 
-fn udp_from(files: &impl Files) -> Reading<UdpCounters> {
+pub(super) fn udp_from(files: &impl Files) -> Reading<UdpCounters> {
     const WHAT: &str = "UDP counters";
     let snmp = files.reading(WHAT, SNMP)?;
     let table = Table::find(&snmp, "Udp:");
@@ -27,7 +27,7 @@ pub(crate) fn udp6() -> Reading<UdpCounters> {
     udp6_from(&HostFiles)
 }
 
-fn udp6_from(files: &impl Files) -> Reading<UdpCounters> {
+pub(super) fn udp6_from(files: &impl Files) -> Reading<UdpCounters> {
     const WHAT: &str = "UDP counters of IPv6";
     let snmp6 = files.reading(WHAT, SNMP6)?;
     let counters = udp_counters(|name| snmp6_value(&snmp6, name));
@@ -50,7 +50,7 @@ fn udp_counters(value: impl Fn(&str) -> Option<u64>) -> UdpCounters {
     }
 }
 
-/// "Udp6InDatagrams                 	41", a line per counter.
+/// "Udp6InDatagrams                 41", a line per counter.
 fn snmp6_value(snmp6: &str, name: &str) -> Option<u64> {
     snmp6.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -63,7 +63,7 @@ pub(crate) fn tcp() -> Reading<TcpCounters> {
     tcp_from(&HostFiles)
 }
 
-fn tcp_from(files: &impl Files) -> Reading<TcpCounters> {
+pub(super) fn tcp_from(files: &impl Files) -> Reading<TcpCounters> {
     const WHAT: &str = "TCP counters";
     let snmp = files.reading(WHAT, SNMP)?;
     let table = Table::find(&snmp, "Tcp:");
@@ -103,7 +103,7 @@ pub(crate) fn backlog() -> Reading<BacklogCounters> {
     backlog_from(&HostFiles)
 }
 
-fn backlog_from(files: &impl Files) -> Reading<BacklogCounters> {
+pub(super) fn backlog_from(files: &impl Files) -> Reading<BacklogCounters> {
     const WHAT: &str = "counters of the network backlog";
     let softnet = files.reading(WHAT, SOFTNET)?;
     parse_softnet(&softnet)

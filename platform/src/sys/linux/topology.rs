@@ -13,7 +13,7 @@ pub(crate) fn read() -> Reading<Topology> {
 }
 
 pub(super) fn read_from(files: &impl Files) -> Reading<Topology> {
-    let online = list(files, ONLINE)?;
+    let online = online(files)?;
     let nodes = node_of_each_cpu(files);
     let kinds = Kinds::read(files);
     let mut cpus: Vec<Cpu> = online
@@ -35,6 +35,11 @@ pub(super) fn read_from(files: &impl Files) -> Reading<Topology> {
         cpu.class = class;
     }
     Ok(Topology { cpus })
+}
+
+/// The CPUs that are online.
+pub(super) fn online(files: &impl Files) -> Reading<CpuSet> {
+    list(files, ONLINE)
 }
 
 /// The nodes that are online, in ascending order.

@@ -17,10 +17,7 @@ pub(crate) fn describe() -> Host {
         physical_cores: sysctl::count("cores", "hw.physicalcpu"),
         memory_bytes: sysctl::number("memory size", "hw.memsize"),
         virtualised: virtualised(),
-        governor: absent(
-            "frequency governor",
-            "macOS decides about frequencies itself",
-        ),
+        governor: governor(),
         turbo: absent("turbo", "macOS does not tell"),
         smt: topology.map(|topology| topology.has_smt()),
         numa_nodes: absent("NUMA nodes", "macOS shows no nodes"),
@@ -39,6 +36,13 @@ pub(crate) fn describe() -> Host {
         memlock_limit_bytes: memlock_limit(),
         transparent_hugepages: absent("transparent huge pages", "macOS has none"),
     }
+}
+
+pub(crate) fn governor() -> Reading<String> {
+    absent(
+        "frequency governor",
+        "macOS decides about frequencies itself",
+    )
 }
 
 fn absent<T>(what: &'static str, reason: &str) -> Reading<T> {
