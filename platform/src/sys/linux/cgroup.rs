@@ -88,20 +88,21 @@ pub(super) fn throttling(files: &impl Files) -> Reading<Throttling> {
     }
 }
 
-/// The path of a file of this process's group in the hierarchy of version 2, if it is there.
-pub(super) fn version_2_file(
-    files: &impl Files,
-    what: &'static str,
-    name: &str,
-) -> Reading<String> {
+/// The directory of this process's group in the hierarchy of version 2, if that is not the root of all groups: the
+/// root's files, where it has them, speak about the whole machine.
+pub(super) fn version_2_group(files: &impl Files, what: &'static str) -> Reading<String> {
     let places = places(files, what, "cpu")?;
     let place = places.iter().find(|place| place.version == Version::Two);
     let place = place
         .ok_or_else(|| NotExposed::new(what, "no control groups of version 2 are mounted here"))?;
-    let path = format!("{}{}/{name}", place.mount_point, place.group);
-    match files.read(&path) {
-        Ok(_) => Ok(path),
-        Err(error) => Err(absent(what, &path, &error)),
+    let directory = format!("{}{}", place.mount_point, place.group);
+    // The root alone has no type (Linux 4.14); that of a container looks like a root and has one.
+    match files.read(&format!("{directory}/cgroup.type")) {
+        Ok(_) => Ok(directory),
+        Err(_) => Err(NotExposed::new(
+            what,
+            format!("{directory} is the root of all groups, or the kernel is older than 4.14"),
+        )),
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn group_pressure() -> Reading<Pressure> {
 
 pub(super) fn group_pressure_from(files: &impl Files) -> Reading<Pressure> {
     const WHAT: &str = "CPU pressure of the control group";
-    let path = cgroup::version_2_file(files, WHAT, "cpu.pressure")?;
+    let path = format!("{}/cpu.pressure", cgroup::version_2_group(files, WHAT)?);
     let text = files.reading(WHAT, &path)?;
     parse_pressure(&text).ok_or_else(|| NotExposed::new(WHAT, format!("{path} is not understood")))
 }
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(group.full, Some(Duration::from_millis(300)));
         let version_1 = group_pressure_from(&ListedFiles::parse(CONTAINER_V1)).unwrap_err();
         assert!(version_1.reason.contains("version 2"), "{version_1}");
-        // The root group has no such file.
-        assert!(group_pressure_from(&ListedFiles::parse(VM)).is_err());
+        let root = group_pressure_from(&ListedFiles::parse(VM)).unwrap_err();
+        assert!(root.reason.contains("root of all groups"), "{root}");
     }
 
     #[test]
