@@ -16,6 +16,7 @@ pub mod affinity;
 pub mod calls;
 pub mod counter;
 pub mod cpu_set;
+pub mod datagram;
 pub mod host;
 pub mod memory;
 pub mod network;

@@ -64,6 +64,15 @@ pub(crate) mod calls {
     }
 }
 
+pub(crate) mod datagram {
+    //! One datagram at a time.
+
+    pub(crate) use crate::sys::one_by_one::Slots;
+
+    /// Drops are not told with datagrams.
+    pub(crate) const DROPS_MESSAGE: Option<libc::c_int> = None;
+}
+
 pub(crate) mod host {
     //! Only what the standard library and getrlimit know.
 
@@ -221,6 +230,7 @@ pub(crate) mod socket {
 
     use super::absent;
     use crate::Reading;
+    use crate::socket::SocketMemory;
 
     pub(crate) const SEND_FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL);
 
@@ -239,6 +249,14 @@ pub(crate) mod socket {
 
     pub(crate) fn congestion_control(_socket: &SockRef<'_>) -> Reading<String> {
         absent("congestion control")
+    }
+
+    pub(crate) fn report_drops(_socket: &impl AsFd) -> Reading<()> {
+        absent("drops of a socket")
+    }
+
+    pub(crate) fn memory(_socket: &impl AsFd) -> Reading<SocketMemory> {
+        absent("memory of a socket")
     }
 
     pub(crate) fn descriptor_ceiling() -> Option<libc::rlim_t> {

@@ -5,6 +5,7 @@ pub(crate) mod calls;
 mod cgroup;
 #[cfg(test)]
 mod damaged;
+pub(crate) mod datagram;
 mod files;
 pub(crate) mod host;
 pub(crate) mod memory;

@@ -2,6 +2,7 @@
 
 pub(crate) mod affinity;
 pub(crate) mod calls;
+pub(crate) mod datagram;
 pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod network;
