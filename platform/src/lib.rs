@@ -14,9 +14,12 @@ mod sys;
 
 pub mod affinity;
 pub mod calls;
+pub mod counter;
 pub mod cpu_set;
+pub mod datagram;
 pub mod host;
 pub mod memory;
+pub mod network;
 pub mod noise;
 pub mod signal;
 pub mod socket;
