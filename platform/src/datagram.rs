@@ -129,7 +129,7 @@ pub struct Sent {
 /// batch has slots; never waits. An empty answer: nothing was there (or no buffer was lent). Fewer datagrams than
 /// buffers: the socket was empty afterwards, more or less; wait for it to become readable.
 ///
-/// A buffer is used as long as it is: lend `Vec`s with the length you want, not empty ones with capacity.
+/// A buffer is used as long as it is, be it a `Vec` or a piece of a larger one: lend `Vec`s with the length you want, not empty ones with capacity.
 ///
 /// Linux: one recvmmsg(2). Elsewhere a recvmsg(2) for each, and one that finds nothing. Interrupted calls are repeated.
 ///
@@ -137,14 +137,14 @@ pub struct Sent {
 /// The operating system's, if it comes before the first datagram. An error after some datagrams does not take them
 /// away: it is the answer of the next call for the same socket. UDP hands out here what the network answered to a
 /// datagram sent before (`ECONNREFUSED`, on connected sockets), which says nothing about receiving: go on.
-pub fn recv_batch<'b, B: AsMut<[u8]>>(
+pub fn recv_batch<'b, 'm, B: AsMut<[u8]> + ?Sized + 'm>(
     socket: impl AsFd,
     batch: &'b mut Batch,
-    buffers: &mut [B],
+    buffers: impl IntoIterator<Item = &'m mut B>,
 ) -> io::Result<&'b [Received]> {
     let Batch { slots, received } = batch;
     received.clear();
-    let buffers = buffers.iter_mut().map(AsMut::as_mut);
+    let buffers = buffers.into_iter().map(AsMut::as_mut);
     slots.receive(socket.as_fd(), buffers, received)?;
     Ok(received)
 }

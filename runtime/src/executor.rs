@@ -15,9 +15,10 @@
 use crate::{
     backend::Ended,
     context,
-    lease::Pool,
+    lease::{Class, Pool},
     metrics::{Counters, Metrics},
-    task::{self, Table, Task, TaskId},
+    options::EngineOptions,
+    task::{self, Boxed, Table, Task, TaskId},
     timer::Timers,
     wake::{Phase, Remote},
 };
@@ -27,6 +28,7 @@ use std::{
     cell::{Cell, RefCell},
     future::Future,
     io,
+    panic::Location,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -39,6 +41,10 @@ pub(crate) struct Core {
     remote: Arc<Remote>,
     number: usize,
     now: fn() -> Instant,
+    stall_after: Option<Duration>,
+    spin: Duration,
+    /// While it looks for work before it parks: until when.
+    spin_until: Cell<Option<Instant>>,
     tasks: RefCell<Table>,
     /// Woken whenever a task ends.
     on_task_end: RefCell<Option<Waker>>,
@@ -83,12 +89,18 @@ impl Core {
     const TRIM_AT: usize = 16 << 20;
 
     /// A shard without engine, and the descriptor its engine is to watch.
-    pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
+    pub(crate) fn new(
+        now: fn() -> Instant,
+        options: &EngineOptions,
+    ) -> io::Result<(Rc<Self>, WakeReader)> {
         let (remote, reader) = Remote::new()?;
         let core = Self {
             number: remote.number(),
             remote,
             now,
+            stall_after: options.stall_after,
+            spin: options.spin,
+            spin_until: Cell::new(None),
             tasks: RefCell::default(),
             on_task_end: RefCell::default(),
             watchers: Default::default(),
@@ -133,6 +145,7 @@ impl Core {
     }
 
     /// Starts a task.
+    #[track_caller]
     pub(crate) fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
@@ -140,7 +153,8 @@ impl Core {
     {
         self.counters.spawned.add(1);
         let (frame, task) = task::frame(future);
-        let id = self.tasks.borrow_mut().insert(self.number, frame);
+        let from = Location::caller();
+        let id = self.tasks.borrow_mut().insert(self.number, frame, from);
         self.tell_engine();
         task(id)
     }
@@ -204,10 +218,23 @@ impl Core {
         }
     }
 
-    /// A connection is gone, and with it about as many bytes of the heap.
-    pub(crate) fn connection_gone(&self, bytes: usize) {
-        self.freed_bytes.set(self.freed_bytes.get() + bytes);
+    /// A connection has become this shard's.
+    pub(crate) fn connection_opened(&self) {
+        self.counters.adopted.add(1);
+        self.remote.set_connections(self.open_connections());
+    }
+
+    /// A connection is gone, and with it about the smallest buffer.
+    pub(crate) fn connection_closed(&self) {
+        self.counters.closed.add(1);
+        self.remote.set_connections(self.open_connections());
+        self.freed_bytes
+            .set(self.freed_bytes.get() + Class::SMALLEST.bytes());
         self.want_sweep();
+    }
+
+    fn open_connections(&self) -> u64 {
+        self.counters.adopted.get() - self.counters.closed.get()
     }
 
     /// Counts an operation that reads the application's memory, until it is dropped.
@@ -226,16 +253,23 @@ impl Core {
         Metrics {
             turns: counters.turns.get(),
             parks: counters.parks.get(),
+            spins: counters.spins.get(),
             polls: counters.polls.get(),
             spawned: counters.spawned.get(),
             panics: counters.panics.get(),
             foreign_wakes: self.remote.foreign_wakes(),
             accepted: counters.accepted.get(),
             adopted: counters.adopted.get(),
+            closed: counters.closed.get(),
             accept_errors: counters.accept_errors.get(),
-            pool_misses: self.pool.misses(),
+            timers: counters.timers.get(),
+            timer_latest: counters.timer_latest.get(),
+            lease_bytes: self.pool.held_bytes().0 as u64,
             lease_bytes_peak: self.pool.held_bytes().1 as u64,
+            pool_misses: self.pool.misses(),
             receives_shrunk: counters.receives_shrunk.get(),
+            stalls: self.stall_after.map(|_| counters.stalls.get()),
+            kernel_entries: None,
         }
     }
 
@@ -295,7 +329,12 @@ impl Core {
         }
         loop {
             let due = self.timers.borrow_mut().pop_due(now);
-            let Some(waker) = due else { break };
+            let Some((deadline, waker)) = due else { break };
+            let (counters, late) = (&self.counters, now.saturating_duration_since(deadline));
+            counters.timers.add(1);
+            counters
+                .timer_latest
+                .set(counters.timer_latest.get().max(late));
             waker.wake();
         }
         if self.sweep_at.get().is_some_and(|at| at <= now) {
@@ -331,16 +370,15 @@ impl Core {
         self.sweep_at.set(more.then(|| now + Self::SWEEP_EVERY));
     }
 
-    /// Runs tasks until the budget is spent or none is left.
-    fn run_some(&self) {
+    /// Runs tasks until the budget is spent or none is left. False if there was none.
+    fn run_some(&self) -> bool {
         for polls in 0..Self::BUDGET as u64 {
             let next = self.tasks.borrow_mut().next(self.number);
             let Some((id, mut frame)) = next else {
                 self.counters.polls.add(polls);
-                return;
+                return polls > 0;
             };
-            let waker = id.waker();
-            let poll = frame.as_mut().poll(&mut Context::from_waker(&waker));
+            let poll = self.poll(id, &mut frame);
             if poll.is_pending() {
                 self.tasks.borrow_mut().put_back(id, frame);
             } else {
@@ -350,6 +388,38 @@ impl Core {
             }
         }
         self.counters.polls.add(Self::BUDGET as u64);
+        true
+    }
+
+    fn poll(&self, id: TaskId, frame: &mut Boxed) -> Poll<()> {
+        let waker = id.waker();
+        let mut cx = Context::from_waker(&waker);
+        let Some(limit) = self.stall_after else {
+            return frame.as_mut().poll(&mut cx);
+        };
+        let began = self.now();
+        let poll = frame.as_mut().poll(&mut cx);
+        let took = self.now().saturating_duration_since(began);
+        if took > limit {
+            let mut stalls = self.counters.stalls.get();
+            stalls.note(took, self.tasks.borrow().from(id));
+            self.counters.stalls.set(stalls);
+        }
+        poll
+    }
+
+    /// Whether the shard, which has run out of work, is to look again instead of parking. `worked` says that it had some.
+    fn spins_on(&self, worked: bool) -> bool {
+        if self.spin.is_zero() {
+            return false;
+        }
+        let now = self.now();
+        if worked {
+            self.spin_until.set(now.checked_add(self.spin));
+        }
+        let on = self.spin_until.get().is_some_and(|until| now < until);
+        self.counters.spins.add(u64::from(on));
+        on
     }
 
     fn has_ready(&self) -> bool {
@@ -369,6 +439,27 @@ impl Core {
         if let Some(waiting) = self.on_task_end.take() {
             waiting.wake();
         }
+    }
+}
+
+/// A connection of a shard, for as long as any part of it lives.
+pub(crate) struct Open(Rc<Core>);
+
+impl Open {
+    pub(crate) fn new(core: Rc<Core>) -> Rc<Self> {
+        core.connection_opened();
+        Rc::new(Self(core))
+    }
+
+    /// Its shard.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connection_closed();
     }
 }
 
@@ -482,12 +573,12 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
         core.begin_turn(cx.waker());
         loop {
             core.fire_timers();
-            core.run_some();
+            let worked = core.run_some();
             if this.main_has_ended(cx) {
                 cx.waker().wake_by_ref();
                 return this.end().map_or(Poll::Pending, Poll::Ready);
             }
-            if core.has_ready() {
+            if core.has_ready() || core.spins_on(worked) {
                 // The engine reaps completions before it comes back here.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

@@ -47,10 +47,11 @@ impl Timers {
             .map(|((deadline, _), _)| *deadline)
     }
 
-    /// Takes the earliest timer out if its time has come.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Waker> {
+    /// Takes the earliest timer out if its time has come. Its deadline comes along.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Waker)> {
         let entry = self.entries.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
+        let deadline = entry.key().0;
+        (deadline <= now).then(|| (deadline, entry.remove()))
     }
 
     /// Registered timers.

@@ -5,15 +5,18 @@
 
 mod bound;
 mod bytes;
+mod kernel_datagrams;
 mod monoio;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
+use kernel_datagrams::KernelDatagrams;
 pub use monoio::{MonoioLegacy, MonoioUring};
 
 use crate::{
     accept::Endpoint,
     address::Address,
+    bind_error::BindError,
     datagram::{Batch, Outbox, SendError},
     launch::{LaunchError, Plan, Running, launch_threads},
     options::DatagramEndpoint,
@@ -21,7 +24,6 @@ use crate::{
     shard::Shard,
     task::TaskError,
 };
-use shardloop_platform::socket::BindError;
 use std::{
     error::Error,
     fmt,

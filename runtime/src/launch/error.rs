@@ -1,8 +1,7 @@
 //! Why nothing was started.
 
 use super::Plan;
-use crate::{address::Address, backend::Unavailable};
-use shardloop_platform::socket::BindError;
+use crate::{address::Address, backend::Unavailable, bind_error::BindError};
 use std::{error::Error as StdError, fmt, io};
 
 /// Why a plan could not be started.

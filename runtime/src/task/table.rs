@@ -2,7 +2,7 @@
 
 use super::{frame::Boxed, waker::TaskId};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, panic::Location};
 
 /// The tasks of one shard.
 #[derive(Default)]
@@ -18,6 +18,8 @@ struct Entry {
     is_ready: bool,
     /// None while it is being polled.
     frame: Option<Boxed>,
+    /// Where it was started.
+    from: &'static Location<'static>,
 }
 
 impl Table {
@@ -25,7 +27,12 @@ impl Table {
     ///
     /// # Panics
     /// With more than 2^26 tasks.
-    pub(crate) fn insert(&mut self, shard: usize, frame: Boxed) -> TaskId {
+    pub(crate) fn insert(
+        &mut self,
+        shard: usize,
+        frame: Boxed,
+        from: &'static Location<'static>,
+    ) -> TaskId {
         let generation = TaskId::generation(self.spawned);
         self.spawned += 1;
         let place = self.tasks.vacant_key();
@@ -38,6 +45,7 @@ impl Table {
             generation,
             is_ready: false,
             frame: Some(frame),
+            from,
         });
         self.wake_place(place);
         TaskId {
@@ -101,6 +109,11 @@ impl Table {
         self.tasks.try_remove(id.place);
     }
 
+    /// Where a task was started.
+    pub(crate) fn from(&self, id: TaskId) -> Option<&'static Location<'static>> {
+        self.tasks.get(id.place).map(|entry| entry.from)
+    }
+
     /// Takes out all tasks, to be dropped where no part of this table is borrowed.
     #[must_use]
     pub(crate) fn drain(&mut self) -> Vec<Boxed> {
@@ -137,7 +150,7 @@ mod tests {
     }
 
     fn insert(table: &mut Table) -> TaskId {
-        table.insert(1, Box::pin(Nothing))
+        table.insert(1, Box::pin(Nothing), std::panic::Location::caller())
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Remote {
     left: Mutex<Left>,
     phase: AtomicU8,
     foreign_wakes: AtomicU64,
+    /// Connections that are open on the shard.
+    connections: AtomicU64,
 }
 
 impl Remote {
@@ -79,6 +81,7 @@ impl Remote {
             left: Mutex::default(),
             phase: AtomicU8::new(Phase::Running as u8),
             foreign_wakes: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
         });
         shards.insert(Arc::downgrade(&remote));
         Ok((remote, reader))
@@ -122,6 +125,16 @@ impl Remote {
     /// Wakes that came from other threads.
     pub(crate) fn foreign_wakes(&self) -> u64 {
         self.foreign_wakes.load(Ordering::Relaxed)
+    }
+
+    /// Connections that are open on the shard, as of lately.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// The shard: tells others how many connections it has open.
+    pub(crate) fn set_connections(&self, open: u64) {
+        self.connections.store(open, Ordering::Relaxed);
     }
 
     /// The shard: a turn begins; true if there is something to look at.

@@ -5,10 +5,14 @@
 mod accept;
 mod client;
 mod conformance;
+mod datagrams;
 mod engine;
 mod example;
+mod metrics;
 mod scenarios;
 mod shutdown;
+mod strategies;
 mod tasks;
+mod unix;
 mod wake_model;
 mod watchdog;

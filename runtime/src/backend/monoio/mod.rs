@@ -19,13 +19,13 @@ use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bo
 use crate::{
     accept::Endpoint,
     address::Address,
+    bind_error::BindError,
     executor::{self, Core, Turn},
     options::{DatagramEndpoint, EngineOptions, StreamOptions},
 };
 use datagram::MonoioDatagram;
 use listener::MonoioListener;
 use park::Park;
-use shardloop_platform::socket::BindError;
 use std::{
     future::Future,
     io,
@@ -143,7 +143,7 @@ impl Backend for MonoioLegacy {
             .with_entries(options.ring_entries.clamp(256, 32_768))
             .enable_timer()
             .build()?;
-        run_on(runtime, false, main)
+        run_on(runtime, false, options, main)
     }
 }
 
@@ -152,6 +152,7 @@ impl Backend for MonoioLegacy {
 fn run_on<D, F>(
     mut runtime: monoio::Runtime<D>,
     blocking: bool,
+    options: &EngineOptions,
     main: impl FnOnce() -> F,
 ) -> io::Result<Ended<F::Output>>
 where
@@ -159,7 +160,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let (core, wakes) = Core::new(Instant::now)?;
+    let (core, wakes) = Core::new(Instant::now, options)?;
     executor::enter(&core, || {
         runtime.block_on(async {
             let parker = Park::new(wakes, blocking)?;

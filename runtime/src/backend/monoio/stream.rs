@@ -16,7 +16,7 @@ use crate::{
     address::Address,
     backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
     context,
-    executor::{Core, Idle, InFlight},
+    executor::{Core, Idle, InFlight, Open},
     lease::{Class, Lease, Sizing, Vacant},
     metrics::Counters,
     options::StreamOptions,
@@ -71,14 +71,13 @@ impl MonoioStream {
     fn on(socket: OwnedFd, blocking: bool) -> io::Result<Self> {
         socket::set_nonblocking(&socket, !blocking)?;
         let stream = engine(socket)?;
-        let core = context::current();
-        core.counters().adopted.add(1);
+        let open = Open::new(context::current());
         let (read, write) = stream.into_split();
         Ok(Self {
-            recv: MonoioRecv::new(read, core.clone()),
+            recv: MonoioRecv::new(read, open.clone()),
             send: MonoioSend {
                 half: write,
-                core,
+                open,
                 state: State::Whole,
             },
         })
@@ -187,16 +186,16 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
-    core: Rc<Core>,
+    _open: Rc<Open>,
 }
 
 impl MonoioRecv {
-    fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
+    fn new(half: OwnedReadHalf<Engine>, open: Rc<Open>) -> Self {
         let slot = Rc::<Slot>::default();
         Self {
-            pump: Box::pin(pump(half, core.clone(), slot.clone())),
+            pump: Box::pin(pump(half, open.core().clone(), slot.clone())),
             slot,
-            core,
+            _open: open,
         }
     }
 }
@@ -209,12 +208,6 @@ impl RecvHalf for MonoioRecv {
             let Poll::Pending = self.pump.as_mut().poll(cx);
             self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
         })
-    }
-}
-
-impl Drop for MonoioRecv {
-    fn drop(&mut self) {
-        self.core.connection_gone(Class::SMALLEST.bytes());
     }
 }
 
@@ -349,7 +342,7 @@ unsafe impl IoBufMut for Filling {
 /// The sending half.
 pub struct MonoioSend {
     half: OwnedWriteHalf<Engine>,
-    core: Rc<Core>,
+    open: Rc<Open>,
     state: State,
 }
 
@@ -368,7 +361,7 @@ impl SendHalf for MonoioSend {
         }
         let sending = Sending {
             bytes,
-            _in_flight: self.core.send_in_flight(),
+            _in_flight: self.open.core().send_in_flight(),
         };
         let all = sending.bytes_init();
         if all == 0 {

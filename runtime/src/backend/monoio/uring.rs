@@ -88,5 +88,5 @@ where
         .uring_builder(flags)
         .enable_timer()
         .build()?;
-    run_on(runtime, true, main)
+    run_on(runtime, true, options, main)
 }
