@@ -32,6 +32,7 @@ on_every_engine!(
     a_destructor_may_start_tasks_at_the_end,
     a_wake_after_the_end_does_nothing,
     wakers_are_cloned_and_dropped_elsewhere,
+    a_task_that_ends_while_woken_harms_no_other,
     tasks_start_tasks,
     ten_thousand_tasks,
     a_sleep_moves_between_tasks,
@@ -395,6 +396,27 @@ fn wakers_are_cloned_and_dropped_elsewhere<B: Backend>() {
     });
     stop.store(true, Ordering::Relaxed);
     juggler.join().expect("no panic");
+}
+
+/// It stands in the queue once more when it ends, and by then another task may have its place.
+fn a_task_that_ends_while_woken_harms_no_other<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        for _ in 0..10 {
+            let ends = shard.spawn(poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                Poll::Ready(())
+            }));
+            let starts = shard.spawn(async {
+                spawn(async {
+                    time::sleep(Duration::from_millis(1)).await; // tidy: sleep is as good a reason to wait as any
+                    5
+                })
+            });
+            ends.await.expect("no panic");
+            let started = starts.await.expect("no panic");
+            assert_eq!(started.await.expect("nobody has cancelled it"), 5);
+        }
+    });
 }
 
 fn tasks_start_tasks<B: Backend>() {
