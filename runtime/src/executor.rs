@@ -184,7 +184,11 @@ impl Core {
 
     /// Sets the waker of a watch.
     pub(crate) fn rewatch(&self, event: Event, key: usize, waker: &Waker) {
-        self.watchers[event as usize].borrow_mut()[key].clone_from(waker);
+        let mut watchers = self.watchers[event as usize].borrow_mut();
+        let before = std::mem::replace(&mut watchers[key], waker.clone());
+        // Outside the borrow: dropping a waker may run code that needs this table.
+        drop(watchers);
+        drop(before);
     }
 
     pub(crate) fn unwatch(&self, event: Event, key: usize) {

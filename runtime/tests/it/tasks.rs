@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread::{self, ThreadId},
     time::Duration,
 };
@@ -24,6 +24,9 @@ on_every_engine!(
     a_panic_is_the_result_of_its_task_and_the_shard_lives_on,
     a_panic_in_the_destructor_of_a_future_ends_nothing_else,
     a_panic_in_the_destructor_of_a_result_ends_nothing_else,
+    a_panic_with_something_that_panics_ends_nothing_else,
+    a_waiting_waker_that_panics_ends_nothing_else,
+    a_waker_may_do_anything_when_it_is_dropped,
     a_panic_of_the_service_is_reported,
     cancel_drops_the_future_on_its_shard,
     a_task_is_cancelled_from_another_thread,
@@ -148,6 +151,99 @@ fn a_panic_in_the_destructor_of_a_result_ends_nothing_else<B: Backend>() {
         shard.spawn(async { Bomb }).detach();
         time::yield_now().await;
         assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+    });
+}
+
+/// What a panic throws may have a destructor of its own.
+fn a_panic_with_something_that_panics_ends_nothing_else<B: Backend>() {
+    /// Throws a bomb when dropped, which throws another one, and so on.
+    struct Thrower(u32);
+    impl Drop for Thrower {
+        fn drop(&mut self) {
+            if let Some(left) = self.0.checked_sub(1) {
+                std::panic::panic_any(Thrower(left));
+            }
+        }
+    }
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        // From a poll, where nobody takes it,
+        shard
+            .spawn(async { std::panic::panic_any(Thrower(3)) })
+            .detach();
+        // from the destructor of a future,
+        let cancelled = shard.spawn(async {
+            let _thrower = Thrower(3);
+            pending::<()>().await;
+        });
+        time::yield_now().await;
+        assert!(cancelled.cancel().await.is_none());
+        // and from that of a result.
+        shard.spawn(async { Thrower(3) }).detach();
+        time::yield_now().await;
+        assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+    });
+}
+
+fn a_waiting_waker_that_panics_ends_nothing_else<B: Backend>() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("woken");
+        }
+    }
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let waker = Waker::from(Arc::new(Panics));
+        let mut cx = Context::from_waker(&waker);
+        let mut finishes = shard.spawn(time::yield_now());
+        assert!(Pin::new(&mut finishes).poll(&mut cx).is_pending());
+        let cancelled = shard.spawn(pending::<()>());
+        let mut cancelled = std::pin::pin!(cancelled.cancel());
+        assert!(cancelled.as_mut().poll(&mut cx).is_pending());
+        while !finishes.is_finished() {
+            time::yield_now().await;
+        }
+        finishes.await.expect("no panic of its own");
+        assert!(cancelled.await.is_none());
+        assert_eq!(shard.metrics().panics, 2);
+    });
+}
+
+/// A waker may be the last that holds something, and that may have to do with what it was to wake for.
+fn a_waker_may_do_anything_when_it_is_dropped<B: Backend>() {
+    struct AtDrop(Box<dyn Fn() + Send + Sync>);
+    impl Wake for AtDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for AtDrop {
+        fn drop(&mut self) {
+            self.0();
+        }
+    }
+    type Held = Pin<Box<dyn Future<Output = ()>>>;
+    thread_local! {
+        static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    }
+    /// Polls `future` with a waker that does `at_drop`, and then with the task's own.
+    async fn poll_twice(
+        future: &mut (impl Future + Unpin),
+        at_drop: impl Fn() + Send + Sync + 'static,
+    ) {
+        let waker = Waker::from(Arc::new(AtDrop(Box::new(at_drop))));
+        let poll = Pin::new(&mut *future).poll(&mut Context::from_waker(&waker));
+        assert!(poll.is_pending());
+        drop(waker);
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await;
+    }
+    let drop_held = || drop(HELD.with_borrow_mut(Vec::pop).expect("one is held"));
+    on_shard::<B, _>(async move |_| {
+        let hour = Duration::from_secs(3600);
+        let held: [Held; 2] = [Box::pin(time::sleep(hour)), Box::pin(stopping())]; // tidy: sleep that is dropped
+        for mut future in held {
+            poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+            HELD.with_borrow_mut(|held| held.push(future));
+        }
+        poll_twice(&mut stopping(), drop_held).await;
+        poll_twice(&mut time::sleep(hour), drop_held).await; // tidy: sleep that is dropped
     });
 }
 
