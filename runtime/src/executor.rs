@@ -5,8 +5,9 @@
 //! in a loop starves the others, a wake from another thread panics. So an engine runs one future, [`Turn`], and that runs everything.
 //!
 //! # A turn
-//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, give the engine
-//! a look at its completions and come back at once; else tell the engine the next deadline and let it park.
+//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, or others left
+//! something meanwhile, give the engine a look at its completions and come back at once; else tell the engine the next deadline and let
+//! it park.
 //!
 //! # The end
 //! When the shard's main future is done, all tasks are dropped, and the engine is turned until no operation holds memory any more,
@@ -197,7 +198,11 @@ impl Core {
 
     /// Sets the waker of a watch.
     pub(crate) fn rewatch(&self, event: Event, key: usize, waker: &Waker) {
-        self.watchers[event as usize].borrow_mut()[key].clone_from(waker);
+        let mut watchers = self.watchers[event as usize].borrow_mut();
+        let before = std::mem::replace(&mut watchers[key], waker.clone());
+        // Outside the borrow: dropping a waker may run code that needs this table.
+        drop(watchers);
+        drop(before);
     }
 
     pub(crate) fn unwatch(&self, event: Event, key: usize) {
@@ -571,18 +576,13 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
         let this = &mut *self;
         let core = this.core.clone();
         core.begin_turn(cx.waker());
-        loop {
-            core.fire_timers();
-            let worked = core.run_some();
-            if this.main_has_ended(cx) {
-                cx.waker().wake_by_ref();
-                return this.end().map_or(Poll::Pending, Poll::Ready);
-            }
-            if core.has_ready() || core.spins_on(worked) {
-                // The engine reaps completions before it comes back here.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
+        core.fire_timers();
+        let worked = core.run_some();
+        if this.main_has_ended(cx) {
+            cx.waker().wake_by_ref();
+            return this.end().map_or(Poll::Pending, Poll::Ready);
+        }
+        if !core.has_ready() && !core.spins_on(worked) {
             if let Some(parker) = &mut this.parker {
                 parker.prepare(core.next_deadline(), cx);
             }
@@ -592,10 +592,11 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
                 core.engine_told.set(false);
                 return Poll::Pending;
             }
-            if core.remote.rise() {
-                core.look();
-            }
         }
+        // The engine reaps completions before it comes back here. Looking at once at what was left meanwhile would keep it from that for
+        // as long as others leave things faster than they are worked off.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

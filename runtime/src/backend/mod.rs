@@ -157,7 +157,7 @@ pub struct Ended<T> {
     pub main: Result<T, TaskError>,
     /// Tasks other than the main one that were still there when that had ended.
     pub tasks_cut_off: usize,
-    /// Tasks whose future could not be dropped in time. 0 unless a foreign thread held on to one.
+    /// Tasks whose future could not be dropped in time. 0 unless destructors started new ones again and again; these are leaked.
     pub tasks_left: usize,
     /// Operations that still held memory when the deadline for that had passed. Their memory is leaked, not freed.
     pub operations_left: usize,

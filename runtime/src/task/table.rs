@@ -8,8 +8,9 @@ use std::{collections::VecDeque, panic::Location};
 #[derive(Default)]
 pub(crate) struct Table {
     tasks: Slab<Entry>,
-    /// Places of tasks to be polled, in order. Each stands in here once, however often it is woken.
-    ready: VecDeque<usize>,
+    /// Tasks to be polled, by place and generation, in order. Each stands in here once, however often it is woken. One that has ended
+    /// since is passed over: its place may have a new tenant, who has a turn of its own.
+    ready: VecDeque<(usize, usize)>,
     spawned: u64,
 }
 
@@ -60,7 +61,7 @@ impl Table {
         match self.tasks.get_mut(id.place) {
             Some(entry) if entry.generation == id.generation && !entry.is_ready => {
                 entry.is_ready = true;
-                self.ready.push_back(id.place);
+                self.ready.push_back((id.place, id.generation));
                 true
             }
             _ => false,
@@ -73,24 +74,25 @@ impl Table {
             && !entry.is_ready
         {
             entry.is_ready = true;
-            self.ready.push_back(place);
+            self.ready.push_back((place, entry.generation));
         }
     }
 
     /// Takes out the next task to be polled; [`put_back`](Self::put_back) or [`remove`](Self::remove) is to follow.
     pub(crate) fn next(&mut self, shard: usize) -> Option<(TaskId, Boxed)> {
         loop {
-            let place = self.ready.pop_front()?;
-            // The place of a task that ended while it was to be polled again may be empty by now, or have a new tenant.
-            let Some(entry) = self.tasks.get_mut(place) else {
-                continue;
-            };
-            if let (true, Some(frame)) = (entry.is_ready, entry.frame.take()) {
+            let (place, generation) = self.ready.pop_front()?;
+            // The frame is taken last: a tenant that is not to be polled keeps its own.
+            if let Some(entry) = self.tasks.get_mut(place)
+                && entry.generation == generation
+                && entry.is_ready
+                && let Some(frame) = entry.frame.take()
+            {
                 entry.is_ready = false;
                 let id = TaskId {
                     shard,
                     place,
-                    generation: entry.generation,
+                    generation,
                 };
                 return Some((id, frame));
             }
@@ -188,6 +190,41 @@ mod tests {
             table.next(1).is_none(),
             "its place stood in the queue twice"
         );
+    }
+
+    #[test]
+    fn a_place_left_in_the_queue_by_one_that_has_ended_costs_its_tenant_nothing() {
+        let mut table = Table::default();
+        let ended = insert(&mut table);
+        drop(table.next(1));
+        assert!(table.wake(ended));
+        table.remove(ended);
+        let tenant = insert(&mut table);
+        let (next, frame) = table.next(1).unwrap();
+        assert_eq!(next, tenant);
+        table.put_back(tenant, frame);
+        assert!(
+            table.next(1).is_none(),
+            "its place stood in the queue twice"
+        );
+        assert!(table.wake(tenant));
+        let (next, _frame) = table.next(1).expect("it was not dropped meanwhile");
+        assert_eq!(next, tenant);
+    }
+
+    #[test]
+    fn the_queue_is_as_long_as_there_are_tasks_though_they_end_while_woken() {
+        let mut table = Table::default();
+        for _ in 0..8 {
+            insert(&mut table);
+        }
+        for _ in 0..1_000 {
+            let (id, _frame) = table.next(1).unwrap();
+            assert!(table.wake(id));
+            table.remove(id);
+            insert(&mut table);
+            assert!(table.ready.len() <= 16, "{} stand in it", table.ready.len());
+        }
     }
 
     #[test]

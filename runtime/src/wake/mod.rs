@@ -1,7 +1,7 @@
 //! What other threads may do to a shard: have it poll a task, and wake it.
 //!
-//! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks the
-//! shard ever had at once, because each place in its table is noted once.
+//! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks that the
+//! shard, or one before it that had its number, ever had at once, because each place in a table is noted once.
 
 mod left;
 mod word;

@@ -43,6 +43,7 @@ on_every_engine!(
     scenario_5_tear_down_with_two_thousand_receives_in_flight,
     scenario_9_a_yield_loop_starves_nobody,
     scenario_9_sleeps_of_zero_starve_nobody,
+    scenario_9_wakes_without_a_pause_starve_nobody,
     scenario_9_a_hundred_thousand_timers,
 );
 
@@ -675,6 +676,31 @@ fn scenario_9_sleeps_of_zero_starve_nobody<B: Backend>() {
         client::ping(&stream, b"ping").expect("served");
     }
     finish(running);
+}
+
+/// Another thread wakes a task during each of its polls, so that the shard never finds nothing left; the connections beside it are
+/// served.
+fn scenario_9_wakes_without_a_pause_starve_nobody<B: Backend>() {
+    let running = launch::<B, _>(plan(1, Accept::ReusePort), async |shard: Shard<B>| {
+        let woken = poll_fn(|cx| {
+            let waker = cx.waker().clone();
+            let other = thread::spawn(move || waker.wake());
+            other.join().expect("no panic");
+            Poll::<()>::Pending
+        });
+        shard.spawn(woken).detach();
+        echo(shard).await;
+    })
+    .expect("starts");
+    let mut stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
+    for round in 0..20 {
+        stream.write_all(&[round]).expect("the shard lives");
+        let mut back = [0];
+        stream.read_exact(&mut back).expect("it is served");
+        assert_eq!(back, [round]);
+    }
+    drop(stream);
+    cut_off(running);
 }
 
 fn scenario_9_a_hundred_thousand_timers<B: Backend>() {

@@ -350,7 +350,7 @@ pub struct MonoioSend {
 enum State {
     /// Everything that was to be sent was sent.
     Whole,
-    /// A send is under way, or was dropped under way.
+    /// A send is under way, was dropped under way, or has failed.
     Midway,
 }
 
@@ -378,7 +378,10 @@ impl SendHalf for MonoioSend {
             }
             Err(error) => (Err(error), sending),
         };
-        self.state = State::Whole;
+        // After an error nobody knows how much of it the peer has.
+        if result.is_ok() {
+            self.state = State::Whole;
+        }
         (result, sending.bytes)
     }
 
@@ -408,7 +411,7 @@ async fn send_rest<B: Bytes>(
 fn dropped_midway() -> io::Error {
     io::Error::new(
         io::ErrorKind::BrokenPipe,
-        "an earlier send on this connection was dropped before it finished, so the peer may have part of it; close the connection",
+        "an earlier send on this connection failed or was dropped before it finished, so the peer may have part of it; close the connection",
     )
 }
 
