@@ -37,34 +37,30 @@ impl Kind {
     /// # Errors
     /// The engine that was asked for cannot be used here; or, with `auto`, none can.
     pub fn choose(self, options: &EngineOptions) -> Result<Choice, Unavailable> {
-        if self != Self::Auto {
-            return Ok(Choice {
-                kind: self,
-                capabilities: self.probe(options)?,
-            });
-        }
         let mut passed_over = Vec::new();
-        let mut last = None;
-        for kind in Self::ENGINES {
+        for kind in self.candidates() {
             match kind.probe(options) {
                 Ok(mut capabilities) => {
                     capabilities.remarks.splice(0..0, passed_over);
+                    let kind = *kind;
                     return Ok(Choice { kind, capabilities });
                 }
-                Err(unavailable) => {
-                    passed_over.push(unavailable.to_string());
-                    last = Some(unavailable);
-                }
+                Err(unavailable) if self != Self::Auto => return Err(unavailable),
+                Err(unavailable) => passed_over.push(unavailable.to_string()),
             }
         }
-        let reason = passed_over.join("; ");
         Err(Unavailable {
-            reason,
-            ..last.unwrap_or(Unavailable {
-                engine: "auto",
-                reason: String::new(),
-            })
+            engine: self.name(),
+            reason: passed_over.join("; "),
         })
+    }
+
+    /// What may be taken for it, the best first.
+    pub(crate) fn candidates(&self) -> &[Self] {
+        match self {
+            Self::Auto => &Self::ENGINES,
+            one => std::slice::from_ref(one),
+        }
     }
 
     /// Whether this engine can be used here.

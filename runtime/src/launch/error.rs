@@ -32,6 +32,13 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Whether another engine might do better.
+    pub(super) fn is_of_the_engine(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Engine { .. })
+    }
+}
+
 impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
