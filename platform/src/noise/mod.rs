@@ -84,7 +84,7 @@ pub fn run_queue_wait(pid: Option<u32>) -> Reading<Duration> {
 /// disk (getloadavg(3)).
 ///
 /// # Errors
-/// [`NotExposed`] when the host does not tell.
+/// [`NotExposed`](crate::NotExposed) when the host does not tell.
 pub fn load_average() -> Reading<[f64; 3]> {
     os::noise::load_average()
 }
