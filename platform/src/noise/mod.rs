@@ -74,7 +74,7 @@ pub fn group_pressure() -> Reading<Pressure> {
 /// `scheduler/sched-stats.rst`).
 ///
 /// # Errors
-/// [`NotExposed`] where the kernel does not keep it (needs CONFIG_SCHED_INFO), the process is gone, and on
+/// [`NotExposed`](crate::NotExposed) where the kernel does not keep it (needs CONFIG_SCHED_INFO), the process is gone, and on
 /// other systems.
 pub fn run_queue_wait(pid: Option<u32>) -> Reading<Duration> {
     os::noise::run_queue_wait(pid)
