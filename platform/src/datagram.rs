@@ -94,7 +94,8 @@ impl fmt::Debug for Batch {
 /// A datagram that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Who sent it. UDP always knows; on a socket of another family it is the unspecified address with port 0.
+    /// Who sent it; on an IPv6 socket that takes IPv4, too, such an address is mapped (`::ffff:127.0.0.1`). UDP always
+    /// knows; on a socket of another family it is the unspecified address with port 0.
     pub source: SocketAddr,
     /// How many bytes of it are in its buffer. 0 is a datagram, too: an empty one.
     pub bytes: usize,

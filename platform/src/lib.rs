@@ -1,4 +1,4 @@
-//! Facts about the host and knobs on it: CPUs, clocks, memory, sockets, signals, rings.
+//! Facts about the host and knobs on it: CPUs, clocks, memory, sockets, datagrams, signals, rings, noise.
 //!
 //! Nothing here is asynchronous and nothing changes the machine beyond the calling process. What a host does
 //! not tell is a value with a reason ([`NotExposed`]), never a zero, a panic or a warning.

@@ -1,7 +1,7 @@
 //! What the network stack has counted: UDP, TCP, and packets dropped before any socket saw them.
 //!
-//! The counters belong to the host, on Linux to the network namespace of the calling thread: everybody's traffic is
-//! in them. What one socket dropped is told by [`crate::socket::socket_memory`] and
+//! The counters belong to the host, on Linux to the network namespace that the process was started in (that of its first
+//! thread): everybody's traffic is in them. What one socket dropped is told by [`crate::socket::socket_memory`] and
 //! [`crate::socket::report_drops`].
 
 use crate::Reading;

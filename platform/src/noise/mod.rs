@@ -74,7 +74,7 @@ pub fn group_pressure() -> Reading<Pressure> {
 /// `scheduler/sched-stats.rst`).
 ///
 /// # Errors
-/// [`NotExposed`] where the kernel does not keep it (needs CONFIG_SCHED_INFO), the process is gone, and on
+/// [`NotExposed`](crate::NotExposed) where the kernel does not keep it (needs CONFIG_SCHED_INFO), the process is gone, and on
 /// other systems.
 pub fn run_queue_wait(pid: Option<u32>) -> Reading<Duration> {
     os::noise::run_queue_wait(pid)
@@ -84,7 +84,7 @@ pub fn run_queue_wait(pid: Option<u32>) -> Reading<Duration> {
 /// disk (getloadavg(3)).
 ///
 /// # Errors
-/// [`NotExposed`] when the host does not tell.
+/// [`NotExposed`](crate::NotExposed) when the host does not tell.
 pub fn load_average() -> Reading<[f64; 3]> {
     os::noise::load_average()
 }

@@ -48,7 +48,7 @@ impl Snapshot {
     /// Asks every sensor. `ours` are the clocks of the processes whose work is not noise: server, load generator and
     /// the one that asks.
     ///
-    /// Takes well below a millisecond on a small machine and some milliseconds with many CPUs, so take it outside of
+    /// Takes about half a millisecond on a small machine and some milliseconds with many CPUs, so take it outside of
     /// what is measured. CPU times come in ticks, usually of 10 ms: on two CPUs one tick is 2.8 % of 180 ms.
     #[must_use]
     pub fn read(ours: &[CpuClock]) -> Self {
