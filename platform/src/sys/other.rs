@@ -287,6 +287,15 @@ pub(crate) mod uring {
     pub(crate) fn probe(_options: &RingOptions) -> Result<RingFacts, RingRefused> {
         Err(RefusalCause::NotLinux.into())
     }
+
+    pub(crate) fn explain(_options: &RingOptions, _error: &std::io::Error) -> RingRefused {
+        RefusalCause::NotLinux.into()
+    }
+
+    #[cfg(feature = "refusals")]
+    pub(crate) fn refuse(_what: crate::uring::Refusal) -> crate::Reading<()> {
+        super::absent("seccomp filter")
+    }
 }
 
 pub(crate) mod usage {

@@ -130,7 +130,7 @@ impl Drop for Child {
 }
 
 /// The command that runs the calling test alone; `None` if this is such a process.
-fn again(descriptors: Option<u32>) -> Option<Command> {
+pub(crate) fn again(descriptors: Option<u32>) -> Option<Command> {
     const INSIDE: &str = "SHARDLOOP_TEST_ALONE";
     let name = watchdog::current_test();
     // The first part of a module's path is the crate, which test names leave out.
