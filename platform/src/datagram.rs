@@ -118,6 +118,7 @@ pub struct Outgoing<'a> {
 }
 
 /// How far [`send_batch`] came.
+#[must_use = "datagrams beyond the count were not sent"]
 #[derive(Debug)]
 pub struct Sent {
     /// How many were sent: the first so many.
