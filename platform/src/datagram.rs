@@ -118,6 +118,7 @@ pub struct Outgoing<'a> {
 }
 
 /// How far [`send_batch`] came.
+#[must_use = "datagrams beyond the count were not sent"]
 #[derive(Debug)]
 pub struct Sent {
     /// How many were sent: the first so many.
@@ -130,7 +131,8 @@ pub struct Sent {
 /// batch has slots; never waits. An empty answer: nothing was there (or no buffer was lent). Fewer datagrams than
 /// buffers: the socket was empty afterwards, more or less; wait for it to become readable.
 ///
-/// A buffer is used as long as it is, be it a `Vec` or a piece of a larger one: lend `Vec`s with the length you want, not empty ones with capacity.
+/// A buffer is used as long as it is, be it a `Vec` or a piece of a larger one: lend `Vec`s with the length you want, not
+/// empty ones with capacity.
 ///
 /// Linux: one recvmmsg(2). Elsewhere a recvmsg(2) for each, and one that finds nothing. Interrupted calls are repeated.
 ///

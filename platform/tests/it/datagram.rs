@@ -200,7 +200,7 @@ fn buffers_of_any_kind_can_be_lent() {
         bytes: b"ping",
     };
     let mut arrays = [[0; 4]; 2];
-    send_batch(&socket, &mut batch, [ping]);
+    assert_eq!(send_batch(&socket, &mut batch, [ping]).datagrams, 1);
     assert_eq!(
         recv_batch(&socket, &mut batch, &mut arrays).unwrap().len(),
         1
@@ -208,7 +208,7 @@ fn buffers_of_any_kind_can_be_lent() {
     assert_eq!(&arrays[0], b"ping");
     let mut one_block = [0; 8];
     let (left, right) = one_block.split_at_mut(4);
-    send_batch(&socket, &mut batch, [ping, ping]);
+    assert_eq!(send_batch(&socket, &mut batch, [ping; 2]).datagrams, 2);
     let received = recv_batch(&socket, &mut batch, &mut [left, right]).unwrap();
     assert_eq!(received.len(), 2);
     assert_eq!(&one_block, b"pingping");
@@ -229,7 +229,7 @@ fn a_batch_moves_between_threads() {
         to: Some(address_of(&socket)),
         bytes: b"ping",
     };
-    send_batch(&socket, &mut batch, [ping]);
+    assert_eq!(send_batch(&socket, &mut batch, [ping]).datagrams, 1);
     let received = thread::spawn(move || receive_all(&socket, &mut batch, 1));
     assert_eq!(received.join().unwrap()[0].1, b"ping");
 }

@@ -1,5 +1,4 @@
 //! Counters of the network stack: `/proc/net/snmp`, `/proc/net/snmp6`, `/proc/net/softnet_stat`.
-//
 
 use super::files::{Files, HostFiles};
 use crate::network::{BacklogCounters, TcpCounters, UdpCounters};
