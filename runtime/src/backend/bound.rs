@@ -1,12 +1,12 @@
 //! Sockets of the operating system that are bound and not adopted by a shard yet: the same for every engine that uses such.
 
-use crate::{accept::Endpoint, address::Address, options::DatagramEndpoint};
+use crate::{accept::Endpoint, address::Address, datagram::Batch, options::DatagramEndpoint};
 use shardloop_platform::socket::{self, BindError, ListenOptions};
 use std::{
     io,
     net::{TcpListener, UdpSocket},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::{SocketAddr as UnixAddress, UnixListener},
     },
 };
@@ -78,6 +78,15 @@ impl Bound {
     }
 }
 
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
 fn unix(address: &UnixAddress) -> Address {
     Address::Unix(address.as_pathname().map(Into::into))
 }
@@ -122,4 +131,24 @@ pub(super) fn bind_datagram(
         group.push(socket);
     }
     Ok(group)
+}
+
+/// Puts what has arrived at a nonblocking socket into `batch`, as much as there is room for.
+///
+/// # Errors
+/// The operating system's, if nothing was received before it.
+pub(super) fn receive(socket: &UdpSocket, batch: &mut Batch) -> io::Result<()> {
+    let mut bytes = [0; 65_536];
+    while batch.len() < batch.capacity() {
+        match socket.recv_from(&mut bytes) {
+            Ok((filled, from)) => {
+                batch.push(from, &bytes[..filled]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if batch.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }

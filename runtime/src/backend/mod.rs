@@ -5,10 +5,16 @@
 
 mod bound;
 mod bytes;
+mod dial;
+#[cfg(feature = "glommio")]
+#[cfg_attr(not(target_os = "linux"), path = "no_glommio.rs")]
+mod glommio;
 mod monoio;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
+#[cfg(feature = "glommio")]
+pub use glommio::Glommio;
 pub use monoio::{MonoioLegacy, MonoioUring};
 
 use crate::{

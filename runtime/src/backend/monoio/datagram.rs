@@ -3,7 +3,7 @@
 
 use super::stream::engine;
 use crate::{
-    backend::Datagram,
+    backend::{Datagram, bound},
     datagram::{Batch, Outbox, SendError},
 };
 use std::{
@@ -33,7 +33,7 @@ impl Datagram for MonoioDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
         batch.clear();
         loop {
-            receive(&self.socket, batch)?;
+            bound::receive(&self.socket, batch)?;
             if !batch.is_empty() {
                 return Ok(());
             }
@@ -70,20 +70,4 @@ impl Datagram for MonoioDatagram {
     fn dropped(&self) -> Option<u64> {
         None
     }
-}
-
-fn receive(socket: &UdpSocket, batch: &mut Batch) -> io::Result<()> {
-    let mut bytes = [0; 65_536];
-    while batch.len() < batch.capacity() {
-        match socket.recv_from(&mut bytes) {
-            Ok((filled, from)) => {
-                batch.push(from, &bytes[..filled]);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if batch.is_empty() => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(())
 }
