@@ -15,11 +15,22 @@ pub enum Kind {
     MonoioUring,
     /// monoio on epoll (Linux) or kqueue (macOS).
     MonoioLegacy,
+    /// glommio on io_uring.
+    #[cfg(feature = "glommio")]
+    Glommio,
 }
 
 impl Kind {
-    /// All engines, in the order in which `auto` tries them.
-    pub const ENGINES: [Self; 2] = [Self::MonoioUring, Self::MonoioLegacy];
+    /// All engines of this build.
+    pub const ENGINES: &[Self] = &[
+        Self::MonoioUring,
+        Self::MonoioLegacy,
+        #[cfg(feature = "glommio")]
+        Self::Glommio,
+    ];
+
+    /// Those that `auto` tries, in this order. The others are taken by name only.
+    pub const AUTO: &[Self] = &[Self::MonoioUring, Self::MonoioLegacy];
 
     /// Its name.
     #[must_use]
@@ -28,6 +39,8 @@ impl Kind {
             Self::Auto => "auto",
             Self::MonoioUring => MonoioUring::NAME,
             Self::MonoioLegacy => MonoioLegacy::NAME,
+            #[cfg(feature = "glommio")]
+            Self::Glommio => crate::Glommio::NAME,
         }
     }
 
@@ -58,7 +71,7 @@ impl Kind {
     /// What may be taken for it, the best first.
     pub(crate) fn candidates(&self) -> &[Self] {
         match self {
-            Self::Auto => &Self::ENGINES,
+            Self::Auto => Self::AUTO,
             one => std::slice::from_ref(one),
         }
     }
@@ -83,7 +96,7 @@ impl FromStr for Kind {
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
         std::iter::once(Self::Auto)
-            .chain(Self::ENGINES)
+            .chain(Self::ENGINES.iter().copied())
             .find(|kind| kind.name() == name)
             .ok_or_else(|| UnknownKind {
                 name: name.to_owned(),
@@ -119,19 +132,37 @@ pub struct Choice {
 }
 
 /// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+#[cfg(not(feature = "glommio"))]
 #[macro_export]
 macro_rules! with_backend {
     ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy] $kind, $backend => $then, auto => $auto)
+    };
+}
+
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+#[cfg(feature = "glommio")]
+#[macro_export]
+macro_rules! with_backend {
+    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!(
+            [MonoioUring MonoioLegacy Glommio] $kind, $backend => $then, auto => $auto
+        )
+    };
+}
+
+/// What [`with_backend`](crate::with_backend) comes to. The list of engines is its argument because a `cfg` in here would be asked of
+/// the crate that calls it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_one_of {
+    ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
         match $kind {
             $crate::Kind::Auto => $auto,
-            $crate::Kind::MonoioUring => {
-                type $backend = $crate::MonoioUring;
+            $($crate::Kind::$engine => {
+                type $backend = $crate::$engine;
                 $then
-            }
-            $crate::Kind::MonoioLegacy => {
-                type $backend = $crate::MonoioLegacy;
-                $then
-            }
+            })+
         }
     };
 }
@@ -143,8 +174,8 @@ mod tests {
 
     #[test]
     fn names_lead_to_kinds_and_back() {
-        for kind in [Kind::Auto].into_iter().chain(Kind::ENGINES) {
-            assert_eq!(kind.name().parse(), Ok(kind));
+        for kind in [Kind::Auto].iter().chain(Kind::ENGINES) {
+            assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "kqueue".parse::<Kind>().unwrap_err().to_string();
         assert!(
@@ -157,10 +188,8 @@ mod tests {
     fn auto_chooses_an_engine_that_works_and_accounts_for_those_before_it() {
         let options = EngineOptions::default();
         let choice = Kind::Auto.choose(&options).unwrap();
-        assert_ne!(choice.kind, Kind::Auto);
-        let passed_over = Kind::ENGINES
-            .iter()
-            .take_while(|kind| **kind != choice.kind);
+        assert!(Kind::AUTO.contains(&choice.kind));
+        let passed_over = Kind::AUTO.iter().take_while(|kind| **kind != choice.kind);
         for kind in passed_over {
             let reason = kind.probe(&options).unwrap_err().to_string();
             assert!(choice.capabilities.remarks.contains(&reason), "{reason}");

@@ -13,7 +13,7 @@ use std::{
     io,
     net::{TcpListener, UdpSocket},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::{SocketAddr as UnixAddress, UnixListener},
     },
     path::Path,
@@ -114,6 +114,15 @@ impl Bound {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
             Self::Unix(listener) => listener.try_clone().map(OwnedFd::from),
+        }
+    }
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
         }
     }
 }

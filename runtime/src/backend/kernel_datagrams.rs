@@ -66,6 +66,12 @@ impl KernelDatagrams {
         }
     }
 
+    /// To wait for its readiness.
+    #[cfg(feature = "glommio")]
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

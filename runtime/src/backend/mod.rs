@@ -5,11 +5,17 @@
 
 mod bound;
 mod bytes;
+mod dial;
+#[cfg(feature = "glommio")]
+#[cfg_attr(not(target_os = "linux"), path = "no_glommio.rs")]
+mod glommio;
 mod kernel_datagrams;
 mod monoio;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
+#[cfg(feature = "glommio")]
+pub use glommio::Glommio;
 use kernel_datagrams::KernelDatagrams;
 pub use monoio::{MonoioLegacy, MonoioUring};
 

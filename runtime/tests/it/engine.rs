@@ -17,6 +17,8 @@ macro_rules! on_every_engine {
     ($($name:ident),+ $(,)?) => {
         crate::engine::on_every_engine!(@ monoio_uring MonoioUring: $($name)+);
         crate::engine::on_every_engine!(@ monoio_legacy MonoioLegacy: $($name)+);
+        #[cfg(feature = "glommio")]
+        crate::engine::on_every_engine!(@ glommio Glommio: $($name)+);
     };
     (@ $module:ident $engine:ident: $($name:ident)+) => {
         mod $module {
@@ -37,6 +39,20 @@ pub(crate) fn skip(engine: &str, reason: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     eprintln!("skip({engine}, {reason:?}), number {count} of this process");
+}
+
+/// Descriptors that `engines` engines leave open for ever, once they ran: what an engine documents of itself, and nothing more.
+pub(crate) fn leaked_descriptors<B: Backend>(engines: usize) -> usize {
+    match B::NAME {
+        // The eventfd of its executor.
+        "glommio" => engines,
+        _ => 0,
+    }
+}
+
+/// Whether a receive that waits has a buffer, of the size that was last needed.
+pub(crate) fn waits_with_a_buffer<B: Backend>() -> bool {
+    B::NAME != "glommio"
 }
 
 /// Runs a behaviour on an engine, watched; skips it where the engine is not available.

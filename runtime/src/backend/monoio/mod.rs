@@ -15,7 +15,7 @@ mod stream;
 #[cfg_attr(not(target_os = "linux"), path = "no_uring.rs")]
 mod uring;
 
-use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound};
+use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound, dial};
 use crate::{
     accept::Endpoint,
     address::Address,
@@ -96,7 +96,10 @@ macro_rules! sockets {
             addresses: &[Address],
             options: &ConnectOptions,
         ) -> io::Result<MonoioStream> {
-            MonoioStream::connect(addresses, options, $blocking).await
+            dial::first(addresses, options, async |address, options| {
+                MonoioStream::connect(address, options, $blocking).await
+            })
+            .await
         }
     };
 }
