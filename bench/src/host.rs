@@ -184,7 +184,7 @@ pub(crate) fn drivers() -> Vec<DriverInfo> {
             Err(unavailable) => Err(unavailable.reason),
         },
     };
-    Kind::ENGINES.into_iter().map(probe).collect()
+    Kind::ENGINES.iter().copied().map(probe).collect()
 }
 
 /// Counters of the whole machine at one moment; two of them bracket a round.
@@ -372,7 +372,7 @@ mod tests {
         let host = describe();
         assert!(host.cpus >= 1 && !host.os.is_empty() && !host.arch.is_empty());
         let names: Vec<&str> = drivers().iter().map(|driver| driver.name).collect();
-        assert_eq!(names, ["monoio-uring", "monoio-legacy"]);
+        assert_eq!(names, ["monoio-uring", "monoio-legacy", "glommio"]);
         assert_eq!(
             Reading::default().since(&Reading::default()),
             Surroundings::default()

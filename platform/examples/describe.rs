@@ -5,8 +5,10 @@ use std::fmt::{Debug, Display};
 
 use shardloop_platform::affinity::Allowed;
 use shardloop_platform::calls::CallCounter;
+use shardloop_platform::cpu_set::CpuSet;
 use shardloop_platform::host::{Host, clock_overhead};
-use shardloop_platform::noise::{CpuTimes, load_average, pressure_cpu, run_queue_wait};
+use shardloop_platform::network::{BacklogCounters, TcpCounters, UdpCounters};
+use shardloop_platform::noise::{self, CpuTimes};
 use shardloop_platform::topology::Topology;
 use shardloop_platform::uring::{RingOptions, probe};
 use shardloop_platform::{affinity, socket, usage};
@@ -38,17 +40,37 @@ fn cpus() {
             .map(|quota| format!("{quota:?}"))
             .as_ref(),
     );
-    let order =
-        Topology::read().map(|topology| format!("{:?}", topology.placement_order(&allowed.cpus)));
-    row("placement order", order.as_ref());
+    let topology = Topology::read().map(|topology| topology.among(&allowed.cpus));
+    match &topology {
+        Ok(topology) => relations(topology),
+        Err(absent) => row::<String, _>("cpu topology", Err(absent)),
+    }
+    let order = topology.map(|topology| topology.placement_order(&allowed.cpus));
+    debug_row("placement order", order);
     let pinned = allowed.cpus.first().map(affinity::pin_current_thread);
     row("pinned to", pinned.unwrap_or(Ok(0)).as_ref());
+}
+
+fn relations(topology: &Topology) {
+    let lists = |sets: Vec<CpuSet>| {
+        let texts: Vec<String> = sets.iter().map(|set| format!("[{set}]")).collect();
+        texts.join(" ")
+    };
+    let groups = [
+        ("cores", topology.cores()),
+        ("packages", topology.packages().into_values().collect()),
+        ("nodes", topology.nodes().into_values().collect()),
+        ("classes", topology.classes().into_values().collect()),
+    ];
+    for (name, sets) in groups {
+        row::<_, String>(name, Ok(&lists(sets)));
+    }
 }
 
 fn this_process() {
     debug_row("memory", usage::memory(None));
     debug_row("switches", usage::switches(None));
-    debug_row("run-queue wait", run_queue_wait(None));
+    debug_row("run-queue wait", noise::run_queue_wait(None));
     debug_row("cpu time", usage::CpuClock::this_process().read());
     row("open descriptors", socket::open_descriptors().as_ref());
     row(
@@ -63,8 +85,17 @@ fn this_process() {
 
 fn machine() {
     debug_row("cpu times", CpuTimes::read());
-    debug_row("cpu pressure", pressure_cpu());
-    debug_row("load average", load_average());
+    debug_row("load average", noise::load_average());
+    debug_row("cpu pressure", noise::pressure());
+    debug_row("cpu pressure of group", noise::group_pressure());
+    debug_row("context switches", noise::context_switches());
+    debug_row("frequency", noise::frequency());
+    debug_row("throttling", noise::throttling());
+    debug_row("thermal throttling", noise::thermal_throttles());
+    debug_row("tcp", TcpCounters::read());
+    debug_row("udp", UdpCounters::read());
+    debug_row("udp6", UdpCounters::read_v6());
+    debug_row("network backlog", BacklogCounters::read());
 }
 
 fn ring() {

@@ -1,4 +1,4 @@
-//! Facts about the host and knobs on it: CPUs, clocks, memory, sockets, signals, rings.
+//! Facts about the host and knobs on it: CPUs, clocks, memory, sockets, datagrams, signals, rings, noise.
 //!
 //! Nothing here is asynchronous and nothing changes the machine beyond the calling process. What a host does
 //! not tell is a value with a reason ([`NotExposed`]), never a zero, a panic or a warning.
@@ -14,9 +14,12 @@ mod sys;
 
 pub mod affinity;
 pub mod calls;
+pub mod counter;
 pub mod cpu_set;
+pub mod datagram;
 pub mod host;
 pub mod memory;
+pub mod network;
 pub mod noise;
 pub mod signal;
 pub mod socket;

@@ -40,6 +40,32 @@ pub fn probe(options: &RingOptions) -> Result<RingFacts, RingRefused> {
     os::uring::probe(options)
 }
 
+/// Why io_uring_setup(2) with these options failed with this error.
+#[must_use]
+pub fn explain(options: &RingOptions, error: &std::io::Error) -> RingRefused {
+    os::uring::explain(options, error)
+}
+
+/// What a policy may refuse, while it allows the rest.
+#[cfg(feature = "refusals")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// io_uring_setup(2): there are no rings at all.
+    Setup,
+    /// io_uring_enter(2): rings can be built and not used.
+    Enter,
+}
+
+/// Has the kernel refuse this with EPERM, to all threads of this process, for good: a seccomp filter as containers have it (seccomp(2),
+/// Linux 3.17). For tests, in a process of their own.
+///
+/// # Errors
+/// [`NotExposed`](crate::NotExposed) except on Linux, or when the kernel takes no filter.
+#[cfg(feature = "refusals")]
+pub fn refuse(what: Refusal) -> crate::Reading<()> {
+    os::uring::refuse(what)
+}
+
 /// io_uring cannot be used as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRefused {

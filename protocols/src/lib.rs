@@ -4,9 +4,10 @@
 //! |---|---|---|
 //! | [`length`] | u32 big-endian length, then the payload | this crate |
 //! | [`echo`] | plain bytes, sent back as they come | RFC 862 |
+//! | [`udp`] | one datagram, one message | RFC 768 |
 //!
 //! A machine is a [`StreamMachine`]: it is handed what was received, tells an [`App`] about each message, and appends what is to be
-//! sent. It opens no socket, reads no clock and starts no thread, so a test feeds it byte by byte and a simulator in virtual time;
+//! sent; over datagrams it is a [`DatagramMachine`]. It opens no socket, reads no clock and starts no thread, so a test feeds it byte by byte and a simulator in virtual time;
 //! outside [`drive`] this crate builds for `wasm32-unknown-unknown`.
 //!
 //! By hand, as a test or a simulator does it:
@@ -48,12 +49,15 @@
 //!
 //! What this crate does not do: resolve names, open connections, pick ports, log.
 
+pub mod datagram;
 pub mod echo;
 pub mod length;
 pub mod machine;
+pub mod udp;
 pub mod work;
 
 #[cfg(feature = "drive")]
 pub mod drive;
 
+pub use datagram::{DatagramApp, DatagramMachine, Transmit};
 pub use machine::{App, Fault, Flow, Next, Side, Step, StreamMachine};

@@ -1,7 +1,8 @@
 //! How connections reach shards: endpoints, strategies, and what a shard is handed.
 //!
-//! Whatever the strategy, one task accepts and puts connections into the *inboxes* of shards, and a service takes them out through
-//! [`Incoming`]. With `ReusePort` every shard accepts and has itself as the only target; with `Handoff` shard 0 accepts for all.
+//! Whatever the strategy, a task accepts and puts connections into the *inboxes* of shards, and a service takes them out through
+//! [`Incoming`]. With `ReusePort` and `Shared` every shard accepts and has itself as the only target; with `Handoff` and
+//! `HandoffLeast` shard 0 accepts for all.
 
 use crate::{
     address::Address,
@@ -17,10 +18,12 @@ use crate::{
 use crossbeam_queue::ArrayQueue;
 use shardloop_platform::socket::is_descriptor_exhaustion;
 use std::{
+    error::Error,
     fmt,
     future::poll_fn,
     net::SocketAddr,
     path::PathBuf,
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering, fence},
@@ -82,10 +85,7 @@ impl Endpoint {
 
     /// Listeners this endpoint needs for `shards` shards.
     pub(crate) fn listeners(&self, shards: usize) -> usize {
-        match self.accept {
-            Accept::ReusePort => shards,
-            Accept::Handoff => 1,
-        }
+        if self.accept.hands_out() { 1 } else { shards }
     }
 }
 
@@ -98,16 +98,76 @@ pub enum Accept {
     /// Shard 0 accepts and gives each connection to the next shard in turn, so that counts differ by at most one. Costs a wake of the
     /// other thread per connection, nothing after that.
     Handoff,
+    /// As [`Handoff`](Self::Handoff), but to the shard with the fewest open connections: for connections that live for very different
+    /// times.
+    HandoffLeast,
+    /// One listener that all shards accept from: whoever is awake first gets the connection, so busy shards get fewer. Idle shards are
+    /// all woken for each.
+    Shared,
+}
+
+impl Accept {
+    /// All strategies.
+    pub const ALL: [Self; 4] = [
+        Self::ReusePort,
+        Self::Handoff,
+        Self::HandoffLeast,
+        Self::Shared,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReusePort => "reuseport",
+            Self::Handoff => "handoff",
+            Self::HandoffLeast => "handoff-least",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// Whether one shard takes what comes and gives it to the others.
+    pub(crate) fn hands_out(self) -> bool {
+        matches!(self, Self::Handoff | Self::HandoffLeast)
+    }
 }
 
 impl fmt::Display for Accept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReusePort => "reuseport",
-            Self::Handoff => "handoff",
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Accept {
+    type Err = UnknownAccept;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAccept> {
+        let known = Self::ALL.into_iter().find(|accept| accept.name() == name);
+        known.ok_or_else(|| UnknownAccept {
+            name: name.to_owned(),
         })
     }
 }
+
+/// There is no accept strategy of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAccept {
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownAccept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Accept::ALL.map(Accept::name).join(", ");
+        write!(
+            f,
+            "there is no accept strategy {:?}; there are {names}",
+            self.name
+        )
+    }
+}
+
+impl Error for UnknownAccept {}
 
 /// Connections on their way into one shard.
 pub(crate) struct Inbox<S> {
@@ -160,12 +220,18 @@ impl<S> Inbox<S> {
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
+
+    /// Connections that the shard has, or is about to have.
+    fn load(&self) -> u64 {
+        self.queue.len() as u64 + self.remote.connections()
+    }
 }
 
 /// Accepts until the shard is asked to end.
 pub(crate) async fn accept_for<B: Backend>(
     mut listener: B::Listener,
     targets: Vec<Arc<Inbox<B::Socket>>>,
+    accept: Accept,
 ) {
     /// How long accepting waits for descriptors to become free; trying at once would only burn the CPU that could free some.
     const BACK_OFF: Duration = Duration::from_millis(100);
@@ -175,7 +241,7 @@ pub(crate) async fn accept_for<B: Backend>(
     const BATCH: u64 = 16;
 
     let core = context::current();
-    let mut next = 0;
+    let mut turn = 0;
     let mut stop = std::pin::pin!(stopping());
     loop {
         // The stop is asked first: under a flood of connections accepting is always ready.
@@ -183,7 +249,11 @@ pub(crate) async fn accept_for<B: Backend>(
             Either::Left(()) => return,
             Either::Right(Ok(connection)) => {
                 core.counters().accepted.add(1);
-                hand_over(connection, &targets, &mut next).await;
+                let first = match accept {
+                    Accept::HandoffLeast => least(&targets),
+                    _ => turn,
+                };
+                turn = hand_over(connection, &targets, first).await + 1;
                 if core.counters().accepted.get().is_multiple_of(BATCH) {
                     yield_now().await;
                 }
@@ -203,21 +273,31 @@ pub(crate) async fn accept_for<B: Backend>(
     }
 }
 
-/// Gives a connection to the next shard in turn, or to one that has room. While none has, nothing is accepted; once none ever will,
-/// the connection is closed.
-async fn hand_over<S>(mut connection: (S, Address), targets: &[Arc<Inbox<S>>], next: &mut usize) {
+/// The shard with the fewest connections.
+fn least<S>(targets: &[Arc<Inbox<S>>]) -> usize {
+    let loads = targets.iter().map(|target| target.load()).enumerate();
+    loads
+        .min_by_key(|(_, load)| *load)
+        .map_or(0, |(index, _)| index)
+}
+
+/// Gives a connection to shard `first`, or to the next one that has room, and returns which. While none has, nothing is accepted; once
+/// none ever will, the connection is closed.
+async fn hand_over<S>(
+    mut connection: (S, Address),
+    targets: &[Arc<Inbox<S>>],
+    first: usize,
+) -> usize {
     const FULL: Duration = Duration::from_millis(1);
     loop {
-        for _ in 0..targets.len() {
-            let target = &targets[*next % targets.len()];
-            *next += 1;
-            match target.put(connection) {
-                Ok(()) => return,
+        for next in first..first + targets.len() {
+            match targets[next % targets.len()].put(connection) {
+                Ok(()) => return next % targets.len(),
                 Err(back) => connection = back,
             }
         }
         if targets.iter().all(|target| target.is_closed()) {
-            return;
+            return first;
         }
         sleep(FULL).await;
     }

@@ -5,8 +5,9 @@
 //! in a loop starves the others, a wake from another thread panics. So an engine runs one future, [`Turn`], and that runs everything.
 //!
 //! # A turn
-//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, give the engine
-//! a look at its completions and come back at once; else tell the engine the next deadline and let it park.
+//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, or others left
+//! something meanwhile, give the engine a look at its completions and come back at once; else tell the engine the next deadline and let
+//! it park.
 //!
 //! # The end
 //! When the shard's main future is done, all tasks are dropped, and the engine is turned until no operation holds memory any more,
@@ -15,9 +16,10 @@
 use crate::{
     backend::{Ended, sim::Clock},
     context,
-    lease::Pool,
+    lease::{Class, Pool},
     metrics::{Counters, Metrics},
-    task::{self, Table, Task, TaskId},
+    options::EngineOptions,
+    task::{self, Boxed, Table, Task, TaskId},
     timer::Timers,
     wake::{Phase, Remote},
 };
@@ -28,6 +30,7 @@ use std::{
     cell::{Cell, RefCell},
     future::Future,
     io,
+    panic::Location,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -42,6 +45,10 @@ pub(crate) struct Core {
     now: Now,
     /// What the engine keeps with its shard, for those that have no place of their own for it.
     engine_state: Option<Rc<dyn Any>>,
+    stall_after: Option<Duration>,
+    spin: Duration,
+    /// While it looks for work before it parks: until when.
+    spin_until: Cell<Option<Instant>>,
     tasks: RefCell<Table>,
     /// Woken whenever a task ends.
     on_task_end: RefCell<Option<Waker>>,
@@ -94,18 +101,29 @@ impl Core {
     const TRIM_AT: usize = 16 << 20;
 
     /// A shard without engine, and the descriptor its engine is to watch.
-    pub(crate) fn new(now: fn() -> Instant) -> io::Result<(Rc<Self>, WakeReader)> {
+    pub(crate) fn new(
+        now: fn() -> Instant,
+        options: &EngineOptions,
+    ) -> io::Result<(Rc<Self>, WakeReader)> {
         let (remote, reader) = Remote::new()?;
-        Ok((Self::of(remote, Now::System(now), None), reader))
+        Ok((Self::of(remote, Now::System(now), options, None), reader))
     }
 
     /// A shard whose engine keeps `engine_state` with it.
-    pub(crate) fn of(remote: Arc<Remote>, now: Now, engine_state: Option<Rc<dyn Any>>) -> Rc<Self> {
+    pub(crate) fn of(
+        remote: Arc<Remote>,
+        now: Now,
+        options: &EngineOptions,
+        engine_state: Option<Rc<dyn Any>>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             number: remote.number(),
             remote,
             now,
             engine_state,
+            stall_after: options.stall_after,
+            spin: options.spin,
+            spin_until: Cell::new(None),
             tasks: RefCell::default(),
             on_task_end: RefCell::default(),
             watchers: Default::default(),
@@ -157,6 +175,7 @@ impl Core {
     }
 
     /// Starts a task.
+    #[track_caller]
     pub(crate) fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
@@ -164,7 +183,8 @@ impl Core {
     {
         self.counters.spawned.add(1);
         let (frame, task) = task::frame(future);
-        let id = self.tasks.borrow_mut().insert(self.number, frame);
+        let from = Location::caller();
+        let id = self.tasks.borrow_mut().insert(self.number, frame, from);
         self.tell_engine();
         task(id)
     }
@@ -207,7 +227,11 @@ impl Core {
 
     /// Sets the waker of a watch.
     pub(crate) fn rewatch(&self, event: Event, key: usize, waker: &Waker) {
-        self.watchers[event as usize].borrow_mut()[key].clone_from(waker);
+        let mut watchers = self.watchers[event as usize].borrow_mut();
+        let before = std::mem::replace(&mut watchers[key], waker.clone());
+        // Outside the borrow: dropping a waker may run code that needs this table.
+        drop(watchers);
+        drop(before);
     }
 
     pub(crate) fn unwatch(&self, event: Event, key: usize) {
@@ -228,10 +252,23 @@ impl Core {
         }
     }
 
-    /// A connection is gone, and with it about as many bytes of the heap.
-    pub(crate) fn connection_gone(&self, bytes: usize) {
-        self.freed_bytes.set(self.freed_bytes.get() + bytes);
+    /// A connection has become this shard's.
+    pub(crate) fn connection_opened(&self) {
+        self.counters.adopted.add(1);
+        self.remote.set_connections(self.open_connections());
+    }
+
+    /// A connection is gone, and with it about the smallest buffer.
+    pub(crate) fn connection_closed(&self) {
+        self.counters.closed.add(1);
+        self.remote.set_connections(self.open_connections());
+        self.freed_bytes
+            .set(self.freed_bytes.get() + Class::SMALLEST.bytes());
         self.want_sweep();
+    }
+
+    fn open_connections(&self) -> u64 {
+        self.counters.adopted.get() - self.counters.closed.get()
     }
 
     /// Counts an operation that reads the application's memory, until it is dropped.
@@ -250,16 +287,23 @@ impl Core {
         Metrics {
             turns: counters.turns.get(),
             parks: counters.parks.get(),
+            spins: counters.spins.get(),
             polls: counters.polls.get(),
             spawned: counters.spawned.get(),
             panics: counters.panics.get(),
             foreign_wakes: self.remote.foreign_wakes(),
             accepted: counters.accepted.get(),
             adopted: counters.adopted.get(),
+            closed: counters.closed.get(),
             accept_errors: counters.accept_errors.get(),
-            pool_misses: self.pool.misses(),
+            timers: counters.timers.get(),
+            timer_latest: counters.timer_latest.get(),
+            lease_bytes: self.pool.held_bytes().0 as u64,
             lease_bytes_peak: self.pool.held_bytes().1 as u64,
+            pool_misses: self.pool.misses(),
             receives_shrunk: counters.receives_shrunk.get(),
+            stalls: self.stall_after.map(|_| counters.stalls.get()),
+            kernel_entries: None,
         }
     }
 
@@ -319,7 +363,12 @@ impl Core {
         }
         loop {
             let due = self.timers.borrow_mut().pop_due(now);
-            let Some(waker) = due else { break };
+            let Some((deadline, waker)) = due else { break };
+            let (counters, late) = (&self.counters, now.saturating_duration_since(deadline));
+            counters.timers.add(1);
+            counters
+                .timer_latest
+                .set(counters.timer_latest.get().max(late));
             waker.wake();
         }
         if self.sweep_at.get().is_some_and(|at| at <= now) {
@@ -355,16 +404,15 @@ impl Core {
         self.sweep_at.set(more.then(|| now + Self::SWEEP_EVERY));
     }
 
-    /// Runs tasks until the budget is spent or none is left.
-    fn run_some(&self) {
+    /// Runs tasks until the budget is spent or none is left. False if there was none.
+    fn run_some(&self) -> bool {
         for polls in 0..Self::BUDGET as u64 {
             let next = self.tasks.borrow_mut().next(self.number);
             let Some((id, mut frame)) = next else {
                 self.counters.polls.add(polls);
-                return;
+                return polls > 0;
             };
-            let waker = id.waker();
-            let poll = frame.as_mut().poll(&mut Context::from_waker(&waker));
+            let poll = self.poll(id, &mut frame);
             if poll.is_pending() {
                 self.tasks.borrow_mut().put_back(id, frame);
             } else {
@@ -374,6 +422,38 @@ impl Core {
             }
         }
         self.counters.polls.add(Self::BUDGET as u64);
+        true
+    }
+
+    fn poll(&self, id: TaskId, frame: &mut Boxed) -> Poll<()> {
+        let waker = id.waker();
+        let mut cx = Context::from_waker(&waker);
+        let Some(limit) = self.stall_after else {
+            return frame.as_mut().poll(&mut cx);
+        };
+        let began = self.now();
+        let poll = frame.as_mut().poll(&mut cx);
+        let took = self.now().saturating_duration_since(began);
+        if took > limit {
+            let mut stalls = self.counters.stalls.get();
+            stalls.note(took, self.tasks.borrow().from(id));
+            self.counters.stalls.set(stalls);
+        }
+        poll
+    }
+
+    /// Whether the shard, which has run out of work, is to look again instead of parking. `worked` says that it had some.
+    fn spins_on(&self, worked: bool) -> bool {
+        if self.spin.is_zero() {
+            return false;
+        }
+        let now = self.now();
+        if worked {
+            self.spin_until.set(now.checked_add(self.spin));
+        }
+        let on = self.spin_until.get().is_some_and(|until| now < until);
+        self.counters.spins.add(u64::from(on));
+        on
     }
 
     fn has_ready(&self) -> bool {
@@ -393,6 +473,27 @@ impl Core {
         if let Some(waiting) = self.on_task_end.take() {
             waiting.wake();
         }
+    }
+}
+
+/// A connection of a shard, for as long as any part of it lives.
+pub(crate) struct Open(Rc<Core>);
+
+impl Open {
+    pub(crate) fn new(core: Rc<Core>) -> Rc<Self> {
+        core.connection_opened();
+        Rc::new(Self(core))
+    }
+
+    /// Its shard.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connection_closed();
     }
 }
 
@@ -504,18 +605,13 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
         let this = &mut *self;
         let core = this.core.clone();
         core.begin_turn(cx.waker());
-        loop {
-            core.fire_timers();
-            core.run_some();
-            if this.main_has_ended(cx) {
-                cx.waker().wake_by_ref();
-                return this.end().map_or(Poll::Pending, Poll::Ready);
-            }
-            if core.has_ready() {
-                // The engine reaps completions before it comes back here.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
+        core.fire_timers();
+        let worked = core.run_some();
+        if this.main_has_ended(cx) {
+            cx.waker().wake_by_ref();
+            return this.end().map_or(Poll::Pending, Poll::Ready);
+        }
+        if !core.has_ready() && !core.spins_on(worked) {
             if let Some(parker) = &mut this.parker {
                 parker.prepare(core.next_deadline(), cx);
             }
@@ -525,10 +621,11 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
                 core.engine_told.set(false);
                 return Poll::Pending;
             }
-            if core.remote.rise() {
-                core.look();
-            }
         }
+        // The engine reaps completions before it comes back here. Looking at once at what was left meanwhile would keep it from that for
+        // as long as others leave things faster than they are worked off.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

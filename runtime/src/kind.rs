@@ -15,19 +15,30 @@ pub enum Kind {
     MonoioUring,
     /// monoio on epoll (Linux) or kqueue (macOS).
     MonoioLegacy,
-    /// Virtual time and a simulated network: nothing outside the process reaches it. Never chosen by `auto`.
+    /// glommio on io_uring.
+    #[cfg(feature = "glommio")]
+    Glommio,
+    /// Virtual time and a simulated network: nothing outside the process reaches it. Taken by name only.
     Sim,
 }
 
 impl Kind {
-    /// All engines that use the network of the host, in the order in which `auto` tries them. [`Kind::Sim`] is not among them.
-    pub const ENGINES: [Self; 2] = [Self::MonoioUring, Self::MonoioLegacy];
+    /// All engines of this build that use the network of the host. [`Kind::Sim`] is not among them.
+    pub const ENGINES: &[Self] = &[
+        Self::MonoioUring,
+        Self::MonoioLegacy,
+        #[cfg(feature = "glommio")]
+        Self::Glommio,
+    ];
+
+    /// Those that `auto` tries, in this order. The others are taken by name only.
+    pub const AUTO: &[Self] = &[Self::MonoioUring, Self::MonoioLegacy];
 
     /// All that have a name.
     fn named() -> impl Iterator<Item = Self> {
         [Self::Auto]
             .into_iter()
-            .chain(Self::ENGINES)
+            .chain(Self::ENGINES.iter().copied())
             .chain([Self::Sim])
     }
 
@@ -38,6 +49,8 @@ impl Kind {
             Self::Auto => "auto",
             Self::MonoioUring => MonoioUring::NAME,
             Self::MonoioLegacy => MonoioLegacy::NAME,
+            #[cfg(feature = "glommio")]
+            Self::Glommio => crate::Glommio::NAME,
             Self::Sim => Sim::NAME,
         }
     }
@@ -48,34 +61,30 @@ impl Kind {
     /// # Errors
     /// The engine that was asked for cannot be used here; or, with `auto`, none can.
     pub fn choose(self, options: &EngineOptions) -> Result<Choice, Unavailable> {
-        if self != Self::Auto {
-            return Ok(Choice {
-                kind: self,
-                capabilities: self.probe(options)?,
-            });
-        }
         let mut passed_over = Vec::new();
-        let mut last = None;
-        for kind in Self::ENGINES {
+        for kind in self.candidates() {
             match kind.probe(options) {
                 Ok(mut capabilities) => {
                     capabilities.remarks.splice(0..0, passed_over);
+                    let kind = *kind;
                     return Ok(Choice { kind, capabilities });
                 }
-                Err(unavailable) => {
-                    passed_over.push(unavailable.to_string());
-                    last = Some(unavailable);
-                }
+                Err(unavailable) if self != Self::Auto => return Err(unavailable),
+                Err(unavailable) => passed_over.push(unavailable.to_string()),
             }
         }
-        let reason = passed_over.join("; ");
         Err(Unavailable {
-            reason,
-            ..last.unwrap_or(Unavailable {
-                engine: "auto",
-                reason: String::new(),
-            })
+            engine: self.name(),
+            reason: passed_over.join("; "),
         })
+    }
+
+    /// What may be taken for it, the best first.
+    pub(crate) fn candidates(&self) -> &[Self] {
+        match self {
+            Self::Auto => Self::AUTO,
+            one => std::slice::from_ref(one),
+        }
     }
 
     /// Whether this engine can be used here.
@@ -132,23 +141,37 @@ pub struct Choice {
 }
 
 /// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+#[cfg(not(feature = "glommio"))]
 #[macro_export]
 macro_rules! with_backend {
     ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy Sim] $kind, $backend => $then, auto => $auto)
+    };
+}
+
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+#[cfg(feature = "glommio")]
+#[macro_export]
+macro_rules! with_backend {
+    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!(
+            [MonoioUring MonoioLegacy Glommio Sim] $kind, $backend => $then, auto => $auto
+        )
+    };
+}
+
+/// What [`with_backend`](crate::with_backend) comes to. The list of engines is its argument because a `cfg` in here would be asked of
+/// the crate that calls it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_one_of {
+    ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
         match $kind {
             $crate::Kind::Auto => $auto,
-            $crate::Kind::MonoioUring => {
-                type $backend = $crate::MonoioUring;
+            $($crate::Kind::$engine => {
+                type $backend = $crate::$engine;
                 $then
-            }
-            $crate::Kind::MonoioLegacy => {
-                type $backend = $crate::MonoioLegacy;
-                $then
-            }
-            $crate::Kind::Sim => {
-                type $backend = $crate::Sim;
-                $then
-            }
+            })+
         }
     };
 }
@@ -180,10 +203,8 @@ mod tests {
     fn auto_chooses_an_engine_that_works_and_accounts_for_those_before_it() {
         let options = EngineOptions::default();
         let choice = Kind::Auto.choose(&options).unwrap();
-        assert_ne!(choice.kind, Kind::Auto);
-        let passed_over = Kind::ENGINES
-            .iter()
-            .take_while(|kind| **kind != choice.kind);
+        assert!(Kind::AUTO.contains(&choice.kind));
+        let passed_over = Kind::AUTO.iter().take_while(|kind| **kind != choice.kind);
         for kind in passed_over {
             let reason = kind.probe(&options).unwrap_err().to_string();
             assert!(choice.capabilities.remarks.contains(&reason), "{reason}");

@@ -40,9 +40,11 @@
 mod accept;
 mod address;
 pub mod backend;
+mod bind_error;
 mod context;
 pub mod datagram;
 mod executor;
+mod join;
 mod kind;
 mod launch;
 pub mod lease;
@@ -57,24 +59,27 @@ pub mod time;
 mod timer;
 mod wake;
 
-pub use accept::{Accept, Endpoint, Incoming};
+pub use accept::{Accept, Endpoint, Incoming, UnknownAccept};
 pub use address::{Address, BadAddress};
+#[cfg(feature = "glommio")]
+pub use backend::Glommio;
 pub use backend::{
     Backend, Bytes, Capabilities, Datagram, Listener, MonoioLegacy, MonoioUring, RecvHalf,
     SendHalf, Sim, Stream, Unavailable, sim,
 };
+pub use bind_error::BindError;
 pub use datagram::{Batch, DatagramSocket, Outbox};
+pub use join::{join, try_join};
 pub use kind::{Choice, Kind, UnknownKind};
 pub use launch::{
     Error, LaunchError, Plan, Report, Running, Service, ShardReport, launch, run, start,
 };
 pub use lease::Lease;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Stalls};
 pub use options::{ConnectOptions, DatagramEndpoint, EngineOptions, StreamOptions};
 pub use placement::{Placement, Seat};
 pub use race::{Either, Race, race};
 pub use shard::Shard;
-pub use shardloop_platform::socket::{BindCause, BindError};
 pub use shutdown::{Stopper, Stopping, stopping};
 pub use task::{Panic, Task, TaskError, spawn};
 

@@ -5,18 +5,28 @@ use shardloop_platform::socket;
 pub use shardloop_platform::socket::StreamOptions;
 use std::{net::SocketAddr, time::Duration};
 
-/// How an engine is built.
+/// How a shard's engine is built and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Submission entries of a ring, 256 to 32,768; for a readiness engine the events taken at once,
     /// and the nearer bound if it is outside.
     pub ring_entries: u32,
+    /// How long a shard that has run out of work looks for more before it parks. Zero parks at once. Spinning saves the time that a
+    /// parked thread takes to wake, and burns a CPU for it: only for shards that have one to themselves.
+    pub spin: Duration,
+    /// Watch for polls of tasks that keep the shard longer than this; see [`Metrics::stalls`](crate::Metrics::stalls). It reads the
+    /// clock once per poll, so it is off unless it is asked for.
+    pub stall_after: Option<Duration>,
 }
 
 impl Default for EngineOptions {
-    /// 1,024 entries.
+    /// 1,024 entries, no spinning, no watch for stalls.
     fn default() -> Self {
-        Self { ring_entries: 1024 }
+        Self {
+            ring_entries: 1024,
+            spin: Duration::ZERO,
+            stall_after: None,
+        }
     }
 }
 
@@ -42,7 +52,8 @@ pub struct ConnectOptions {
 pub struct DatagramEndpoint {
     /// Where; port 0 lets the kernel pick one.
     pub address: SocketAddr,
-    /// How datagrams are spread over shards.
+    /// How datagrams are spread over shards: by the kernel with `ReusePort`; otherwise shard 0 receives, and gives all of one sender to
+    /// one shard.
     pub accept: Accept,
     /// Whether an IPv6 endpoint leaves IPv4 alone.
     pub only_v6: bool,

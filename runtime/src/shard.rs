@@ -85,9 +85,10 @@ pub(crate) struct Door<B: Backend> {
 impl<B: Backend> Door<B> {
     /// Whom the listener of shard `index` accepts for.
     pub(crate) fn targets(&self, index: usize) -> Vec<Arc<Inbox<B::Socket>>> {
-        match self.accept {
-            Accept::ReusePort => vec![self.inboxes[index].clone()],
-            Accept::Handoff => self.inboxes.clone(),
+        if self.accept.hands_out() {
+            self.inboxes.clone()
+        } else {
+            vec![self.inboxes[index].clone()]
         }
     }
 }
@@ -159,12 +160,19 @@ impl<B: Backend> Shard<B> {
     }
 
     /// Runs a future on this shard; see [`spawn`](crate::spawn()).
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
         spawn(future)
+    }
+
+    /// Ends the shards of this plan, from anywhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.world().stopper.clone()
     }
 
     /// Completes once this shard is asked to end: take nothing new, finish what there is.
@@ -189,7 +197,7 @@ impl<B: Backend> Shard<B> {
 
     /// Whether other shards depend on this one for their connections.
     pub(crate) fn accepts_for_others(&self) -> bool {
-        let handed_out = |door: &Door<B>| door.accept == Accept::Handoff;
+        let handed_out = |door: &Door<B>| door.accept.hands_out();
         let received = |post: &Post| !post.letterboxes.is_empty();
         let world = self.world();
         self.index() == 0

@@ -93,13 +93,14 @@ impl Future for Sleep {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut timers = self.core.timers().borrow_mut();
-        let key = match self.key {
-            Some(key) if timers.update(key, cx.waker()) => key,
-            _ => timers.insert(deadline, cx.waker().clone()),
-        };
+        let core = self.core.clone();
+        let mut timers = core.timers().borrow_mut();
+        let before = self.key.and_then(|key| timers.update(key, cx.waker()));
+        if before.is_none() {
+            self.key = Some(timers.insert(deadline, cx.waker().clone()));
+        }
         drop(timers);
-        self.key = Some(key);
+        drop(before);
         Poll::Pending
     }
 }

@@ -24,18 +24,14 @@ impl Timers {
         key
     }
 
-    /// Replaces the waker of a timer that is still registered; false if it has fired.
-    pub(crate) fn update(&mut self, key: TimerKey, waker: &Waker) -> bool {
-        match self.entries.get_mut(&key) {
-            Some(known) => {
-                known.clone_from(waker);
-                true
-            }
-            None => false,
-        }
+    /// Replaces the waker of a timer that is still registered, and hands the old one out: dropping it may run code that needs this
+    /// table. None if the timer has fired.
+    pub(crate) fn update(&mut self, key: TimerKey, waker: &Waker) -> Option<Waker> {
+        let known = self.entries.get_mut(&key)?;
+        Some(std::mem::replace(known, waker.clone()))
     }
 
-    /// Forgets a timer, fired or not. The waker is handed out: dropping it may run code that needs this table.
+    /// Forgets a timer, fired or not. The waker is handed out, too.
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<Waker> {
         self.entries.remove(&key)
     }
@@ -47,10 +43,11 @@ impl Timers {
             .map(|((deadline, _), _)| *deadline)
     }
 
-    /// Takes the earliest timer out if its time has come.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Waker> {
+    /// Takes the earliest timer out if its time has come. Its deadline comes along.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Waker)> {
         let entry = self.entries.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
+        let deadline = entry.key().0;
+        (deadline <= now).then(|| (deadline, entry.remove()))
     }
 
     /// Registered timers.
@@ -93,8 +90,8 @@ mod tests {
         assert_ne!(first, second);
         assert!(timers.remove(first).is_some());
         assert!(timers.remove(first).is_none());
-        assert!(timers.update(second, Waker::noop()));
-        assert!(!timers.update(first, Waker::noop()));
+        assert!(timers.update(second, Waker::noop()).is_some());
+        assert!(timers.update(first, Waker::noop()).is_none());
         assert_eq!(timers.len(), 1);
     }
 }

@@ -64,10 +64,20 @@ pub(crate) mod calls {
     }
 }
 
+pub(crate) mod datagram {
+    //! One datagram at a time.
+
+    pub(crate) use crate::sys::one_by_one::Slots;
+
+    /// Drops are not told with datagrams.
+    pub(crate) const DROPS_MESSAGE: Option<libc::c_int> = None;
+}
+
 pub(crate) mod host {
     //! Only what the standard library and getrlimit know.
 
     use super::absent;
+    use crate::Reading;
     use crate::host::Host;
     use crate::sys::unix::{descriptor_limit, memlock_limit};
 
@@ -81,7 +91,7 @@ pub(crate) mod host {
             physical_cores: absent("cores"),
             memory_bytes: absent("memory size"),
             virtualised: absent("virtualisation"),
-            governor: absent("frequency governor"),
+            governor: governor(),
             turbo: absent("turbo"),
             smt: absent("SMT"),
             numa_nodes: absent("NUMA nodes"),
@@ -100,6 +110,10 @@ pub(crate) mod host {
             memlock_limit_bytes: memlock_limit(),
             transparent_hugepages: absent("transparent huge pages"),
         }
+    }
+
+    pub(crate) fn governor() -> Reading<String> {
+        absent("frequency governor")
     }
 }
 
@@ -125,6 +139,30 @@ pub(crate) mod memory {
     }
 }
 
+pub(crate) mod network {
+    //! No counters.
+
+    use super::absent;
+    use crate::Reading;
+    use crate::network::{BacklogCounters, TcpCounters, UdpCounters};
+
+    pub(crate) fn udp() -> Reading<UdpCounters> {
+        absent("UDP counters")
+    }
+
+    pub(crate) fn udp6() -> Reading<UdpCounters> {
+        absent("UDP counters of IPv6")
+    }
+
+    pub(crate) fn tcp() -> Reading<TcpCounters> {
+        absent("TCP counters")
+    }
+
+    pub(crate) fn backlog() -> Reading<BacklogCounters> {
+        absent("counters of the network backlog")
+    }
+}
+
 pub(crate) mod noise {
     //! No sensors.
 
@@ -132,14 +170,34 @@ pub(crate) mod noise {
 
     use super::absent;
     use crate::Reading;
-    use crate::noise::CpuTimes;
+    use crate::noise::{CpuTimes, Frequency, Pressure, ThermalThrottles, Throttling};
 
     pub(crate) fn cpu_times() -> Reading<CpuTimes> {
         absent("CPU times")
     }
 
-    pub(crate) fn pressure_cpu() -> Reading<Duration> {
+    pub(crate) fn pressure() -> Reading<Pressure> {
         absent("CPU pressure")
+    }
+
+    pub(crate) fn group_pressure() -> Reading<Pressure> {
+        absent("CPU pressure of the control group")
+    }
+
+    pub(crate) fn context_switches() -> Reading<u64> {
+        absent("context switches of the machine")
+    }
+
+    pub(crate) fn frequency() -> Reading<Frequency> {
+        absent("CPU frequency")
+    }
+
+    pub(crate) fn throttling() -> Reading<Throttling> {
+        absent("throttling by CPU quotas")
+    }
+
+    pub(crate) fn thermal_throttles() -> Reading<ThermalThrottles> {
+        absent("thermal throttling")
     }
 
     pub(crate) fn run_queue_wait(_pid: Option<u32>) -> Reading<Duration> {
@@ -172,6 +230,7 @@ pub(crate) mod socket {
 
     use super::absent;
     use crate::Reading;
+    use crate::socket::SocketMemory;
 
     pub(crate) const SEND_FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL);
 
@@ -190,6 +249,14 @@ pub(crate) mod socket {
 
     pub(crate) fn congestion_control(_socket: &SockRef<'_>) -> Reading<String> {
         absent("congestion control")
+    }
+
+    pub(crate) fn report_drops(_socket: &impl AsFd) -> Reading<()> {
+        absent("drops of a socket")
+    }
+
+    pub(crate) fn memory(_socket: &impl AsFd) -> Reading<SocketMemory> {
+        absent("memory of a socket")
     }
 
     pub(crate) fn descriptor_ceiling() -> Option<libc::rlim_t> {
@@ -219,6 +286,15 @@ pub(crate) mod uring {
 
     pub(crate) fn probe(_options: &RingOptions) -> Result<RingFacts, RingRefused> {
         Err(RefusalCause::NotLinux.into())
+    }
+
+    pub(crate) fn explain(_options: &RingOptions, _error: &std::io::Error) -> RingRefused {
+        RefusalCause::NotLinux.into()
+    }
+
+    #[cfg(feature = "refusals")]
+    pub(crate) fn refuse(_what: crate::uring::Refusal) -> crate::Reading<()> {
+        super::absent("seccomp filter")
     }
 }
 

@@ -8,7 +8,9 @@
 )]
 
 mod affinity;
+mod datagram;
 mod host;
+mod local;
 mod signal;
 mod socket;
 mod uring;

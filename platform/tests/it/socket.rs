@@ -44,11 +44,11 @@ fn connected() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-fn is_nonblocking(socket: impl AsFd) -> bool {
+pub(crate) fn is_nonblocking(socket: impl AsFd) -> bool {
     OFlag::from_bits_retain(fcntl(&socket, FcntlArg::F_GETFL).unwrap()).contains(OFlag::O_NONBLOCK)
 }
 
-fn is_closed_on_exec(socket: impl AsFd) -> bool {
+pub(crate) fn is_closed_on_exec(socket: impl AsFd) -> bool {
     FdFlag::from_bits_retain(fcntl(&socket, FcntlArg::F_GETFD).unwrap())
         .contains(FdFlag::FD_CLOEXEC)
 }

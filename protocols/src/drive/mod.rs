@@ -6,7 +6,8 @@
 //! An idle connection holds no buffer but the one its receive needs.
 //!
 //! [`serve`] is a server's connection from its first byte to its end, [`Connection`] the same in steps, for clients and for services
-//! with a mind of their own, [`echo`] plain bytes sent back in the very buffer they came in.
+//! with a mind of their own, [`echo`] plain bytes sent back in the very buffer they came in; [`serve_datagrams`] is a socket of
+//! datagrams.
 //!
 //! A server of [`length`](crate::length) on two shards:
 //!
@@ -39,16 +40,19 @@
 //! on any other runtime whose sockets implement `shardloop::Stream`.
 
 mod connection;
+mod datagram;
 mod input;
 mod server;
 mod spare;
 
 pub use connection::{Connection, DriveError, Received, Turned};
+pub use datagram::{Traffic, serve_datagrams};
 pub use server::{echo, serve};
 
 use crate::machine::{TURN_MESSAGES, TURN_OUTPUT_BYTES};
 use std::{
     future::{Future, poll_fn},
+    pin::Pin,
     task::Poll,
     time::Instant,
 };
@@ -119,6 +123,11 @@ impl Turn {
     fn has_ended(&mut self) -> bool {
         std::mem::take(&mut self.ended)
     }
+}
+
+/// Whether an event has come, without waiting for it.
+async fn has_come(mut event: Pin<&mut impl Future<Output = ()>>) -> bool {
+    poll_fn(|cx| Poll::Ready(event.as_mut().poll(cx).is_ready())).await
 }
 
 /// Lets others have their turn, on any runtime.

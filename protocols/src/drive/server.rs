@@ -3,6 +3,7 @@
 use super::{
     Host, Turn,
     connection::{Connection, DriveError, Turned},
+    has_come,
 };
 use crate::machine::{App, Flow, StreamMachine};
 use shardloop::{Either, RecvHalf, Stream, race};
@@ -139,10 +140,6 @@ async fn tell_if_due<S: Stream, M: StreamMachine>(
         Some(at) if at <= host.now() => connection.timed_out(host).await,
         _ => Ok(Turned::Open),
     }
-}
-
-async fn has_come(mut event: Pin<&mut impl Future<Output = ()>>) -> bool {
-    poll_fn(|cx| Poll::Ready(event.as_mut().poll(cx).is_ready())).await
 }
 
 /// Reads and drops until the peer has closed too, but not for ever.

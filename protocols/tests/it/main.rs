@@ -1,6 +1,7 @@
 //! The integration tests of `shardloop-protocols`, one binary.
 
 #[cfg(feature = "drive")]
+mod datagrams;
 mod drive;
 #[cfg(feature = "drive")]
 mod fake;

@@ -1,14 +1,22 @@
 //! Sockets of the operating system that are bound and not adopted by a shard yet: the same for every engine that uses such.
 
-use crate::{accept::Endpoint, address::Address, options::DatagramEndpoint};
-use shardloop_platform::socket::{self, BindError, ListenOptions};
+use crate::{
+    accept::{Accept, Endpoint},
+    address::Address,
+    bind_error::BindError,
+    options::DatagramEndpoint,
+};
+use shardloop_platform::socket::{
+    self, BindCause, DatagramOptions, ListenOptions, UnixBindCause, UnixBindError,
+};
 use std::{
     io,
     net::{TcpListener, UdpSocket},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::{SocketAddr as UnixAddress, UnixListener},
     },
+    path::Path,
 };
 
 /// A bound endpoint that no shard has adopted yet.
@@ -22,7 +30,7 @@ pub enum Bound {
 
 /// Binds an endpoint `count` times.
 pub(super) fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, BindError> {
-    match &endpoint.address {
+    let listener = match &endpoint.address {
         Address::Inet(address) => {
             let options = ListenOptions {
                 address: *address,
@@ -31,18 +39,44 @@ pub(super) fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, Bind
                 reuse_port: false,
                 only_v6: endpoint.only_v6,
             };
-            let group = socket::listen_group(&options, count)?;
-            Ok(group.into_iter().map(Bound::Tcp).collect())
+            if endpoint.accept == Accept::ReusePort {
+                let group = socket::listen_group(&options, count)?;
+                return Ok(group.into_iter().map(Bound::Tcp).collect());
+            }
+            Bound::Tcp(socket::listen(&options)?)
         }
         Address::Unix(path) => {
-            let path = path.as_deref().unwrap_or(std::path::Path::new(""));
-            let listener = UnixListener::bind(path).map_err(|error| BindError {
-                address: std::net::SocketAddr::from(([0, 0, 0, 0], 0)),
-                cause: shardloop_platform::socket::BindCause::Other,
-                errno: error.raw_os_error(),
-            })?;
-            Ok(vec![Bound::Unix(listener)])
+            let path = path.as_deref().unwrap_or(Path::new(""));
+            Bound::Unix(socket::listen_unix(path, endpoint.backlog)?)
         }
+    };
+    many(listener, count).map_err(|error| unshared(&endpoint.address, &error))
+}
+
+/// The same socket `count` times.
+fn many(one: Bound, count: usize) -> io::Result<Vec<Bound>> {
+    let mut all = Vec::with_capacity(count);
+    for _ in 1..count {
+        all.push(one.same()?);
+    }
+    all.push(one);
+    Ok(all)
+}
+
+/// A bound socket could not be had a second time.
+fn unshared(address: &Address, error: &io::Error) -> BindError {
+    let errno = error.raw_os_error();
+    match address {
+        Address::Inet(address) => BindError::Inet(socket::BindError {
+            address: *address,
+            cause: BindCause::Other,
+            errno,
+        }),
+        Address::Unix(path) => BindError::Unix(UnixBindError {
+            path: path.clone().unwrap_or_default(),
+            cause: UnixBindCause::Other,
+            errno,
+        }),
     }
 }
 
@@ -61,11 +95,17 @@ impl Bound {
                 let accepted = socket::accept(listener)?;
                 Ok(accepted.map(|(socket, peer)| (socket.into(), Address::Inet(peer))))
             }
-            Self::Unix(listener) => match listener.accept() {
-                Ok((socket, peer)) => Ok(Some((socket.into(), unix(&peer)))),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                Err(error) => Err(error),
-            },
+            Self::Unix(listener) => {
+                let accepted = socket::accept_unix(listener)?;
+                Ok(accepted.map(|socket| (socket.into(), Address::Unix(None))))
+            }
+        }
+    }
+
+    fn same(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
+            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
         }
     }
 
@@ -74,6 +114,15 @@ impl Bound {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
             Self::Unix(listener) => listener.try_clone().map(OwnedFd::from),
+        }
+    }
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
         }
     }
 }
@@ -94,32 +143,17 @@ impl From<UnixListener> for Bound {
     }
 }
 
-/// Binds a socket `count` times.
+/// Binds a socket of datagrams `count` times.
 pub(super) fn bind_datagram(
     endpoint: &DatagramEndpoint,
     count: usize,
 ) -> Result<Vec<UdpSocket>, BindError> {
-    let fail = |error: io::Error| BindError {
+    let options = DatagramOptions {
         address: endpoint.address,
-        cause: shardloop_platform::socket::BindCause::Other,
-        errno: error.raw_os_error(),
+        reuse_port: false,
+        only_v6: endpoint.only_v6,
+        send_buffer_bytes: endpoint.send_buffer_bytes,
+        receive_buffer_bytes: endpoint.receive_buffer_bytes,
     };
-    let mut group = Vec::new();
-    let mut address = endpoint.address;
-    for _ in 0..count {
-        let socket = socket2::Socket::new(
-            socket2::Domain::for_address(address),
-            socket2::Type::DGRAM,
-            None,
-        )
-        .map_err(fail)?;
-        if count > 1 {
-            socket.set_reuse_port(true).map_err(fail)?;
-        }
-        socket.bind(&address.into()).map_err(fail)?;
-        let socket = UdpSocket::from(socket);
-        address = socket.local_addr().map_err(fail)?;
-        group.push(socket);
-    }
-    Ok(group)
+    Ok(socket::bind_datagram_group(&options, count)?)
 }

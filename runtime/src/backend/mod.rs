@@ -5,17 +5,26 @@
 
 mod bound;
 mod bytes;
+mod dial;
+#[cfg(feature = "glommio")]
+#[cfg_attr(not(target_os = "linux"), path = "no_glommio.rs")]
+mod glommio;
+mod kernel_datagrams;
 mod monoio;
 pub mod sim;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
+#[cfg(feature = "glommio")]
+pub use glommio::Glommio;
+use kernel_datagrams::KernelDatagrams;
 pub use monoio::{MonoioLegacy, MonoioUring};
 pub use sim::Sim;
 
 use crate::{
     accept::Endpoint,
     address::Address,
+    bind_error::BindError,
     datagram::{Batch, Outbox, SendError},
     launch::{LaunchError, Plan, Running, launch_threads},
     options::DatagramEndpoint,
@@ -23,7 +32,6 @@ use crate::{
     shard::Shard,
     task::TaskError,
 };
-use shardloop_platform::socket::BindError;
 use std::{
     error::Error,
     fmt,
@@ -157,7 +165,7 @@ pub struct Ended<T> {
     pub main: Result<T, TaskError>,
     /// Tasks other than the main one that were still there when that had ended.
     pub tasks_cut_off: usize,
-    /// Tasks whose future could not be dropped in time. 0 unless a foreign thread held on to one.
+    /// Tasks whose future could not be dropped in time. 0 unless destructors started new ones again and again; these are leaked.
     pub tasks_left: usize,
     /// Operations that still held memory when the deadline for that had passed. Their memory is leaked, not freed.
     pub operations_left: usize,

@@ -1,6 +1,6 @@
 //! Received datagrams.
 
-use std::{fmt, io, net::SocketAddr};
+use std::{fmt, net::SocketAddr};
 
 /// Received datagrams.
 pub struct Batch {
@@ -71,8 +71,8 @@ impl Batch {
         })
     }
 
-    /// Adds a datagram, cut to the size of a piece. False if there is no room.
-    pub(crate) fn push(&mut self, from: SocketAddr, bytes: &[u8]) -> bool {
+    /// Adds a datagram, cut to the size of a piece; for those who implement [`Datagram`](crate::Datagram). False if there is no room.
+    pub fn push(&mut self, from: SocketAddr, bytes: &[u8]) -> bool {
         let at = self.slots.len();
         if at == self.capacity() {
             return false;
@@ -88,13 +88,11 @@ impl Batch {
         true
     }
 
-    /// Has `receive` fill the free pieces, which it is given in their order, and note what it got.
-    pub(crate) fn fill(
-        &mut self,
-        receive: impl FnOnce(&mut [u8], usize, &mut Vec<Slot>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    /// The free pieces, in their order, and where to note what has come into them.
+    pub(crate) fn parts(&mut self) -> (impl Iterator<Item = &mut [u8]>, &mut Vec<Slot>) {
         let start = self.slots.len() * self.piece_bytes;
-        receive(&mut self.memory[start..], self.piece_bytes, &mut self.slots)
+        let free = self.memory[start..].chunks_exact_mut(self.piece_bytes);
+        (free, &mut self.slots)
     }
 }
 

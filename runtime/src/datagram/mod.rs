@@ -9,6 +9,7 @@ mod outbox;
 mod parcel;
 mod socket;
 
+pub(crate) use batch::Slot;
 pub use batch::{Batch, Received};
 pub use outbox::{Outbox, SendError};
 pub(crate) use parcel::{Letterbox, hand_out};

@@ -82,9 +82,19 @@ impl Outbox {
         (self.sent..self.ends.len()).map(|at| (self.ends[at].0, &self.bytes[self.range(at)]))
     }
 
-    /// The first `count` are out of the way.
-    pub(crate) fn advance(&mut self, count: usize) {
+    /// The first `count` are out of the way; for those who implement [`Datagram`](crate::Datagram).
+    pub fn advance(&mut self, count: usize) {
         self.sent = (self.sent + count).min(self.ends.len());
+    }
+
+    /// Takes out the first, which could not be sent for this reason.
+    pub(crate) fn fail(&mut self, error: io::Error) -> SendError {
+        let to = self
+            .iter()
+            .next()
+            .map_or(SocketAddr::from(([0, 0, 0, 0], 0)), |(to, _)| to);
+        self.advance(1);
+        SendError { to, error }
     }
 
     fn start(&self) -> usize {

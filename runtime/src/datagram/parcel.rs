@@ -110,7 +110,7 @@ fn sort(batch: &mut Batch, shards: &[Arc<Letterbox>]) {
 fn pick(peer: SocketAddr, shards: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     peer.hash(&mut hasher);
-    (hasher.finish() % shards as u64) as usize
+    usize::try_from(hasher.finish() % shards as u64).unwrap_or_default()
 }
 
 #[cfg(test)]

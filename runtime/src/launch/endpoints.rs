@@ -75,10 +75,8 @@ impl<B: Backend> Bound<B> {
 
     fn add_datagram(&mut self, endpoint: &DatagramEndpoint) -> Result<(), LaunchError> {
         let shards = self.portions.len();
-        let count = match endpoint.accept {
-            Accept::ReusePort => shards,
-            Accept::Handoff => 1,
-        };
+        let spread = endpoint.accept == Accept::ReusePort;
+        let count = if spread { shards } else { 1 };
         let mut group = B::bind_datagram(endpoint, count).map_err(LaunchError::Bind)?;
         let address = B::datagram_address(&group[0]).map_err(LaunchError::Address)?;
         self.addresses.datagrams.push(address);
@@ -153,8 +151,9 @@ pub(crate) fn posts(plan: &Plan, addresses: &Addresses, remotes: &[Arc<Remote>])
     let post = |(endpoint, address): (&DatagramEndpoint, &SocketAddr)| Post {
         address: *address,
         letterboxes: match endpoint.accept {
-            Accept::Handoff if plan.shards > 1 => remotes.iter().map(letterbox).collect(),
-            _ => Vec::new(),
+            Accept::ReusePort => Vec::new(),
+            _ if plan.shards == 1 => Vec::new(),
+            _ => remotes.iter().map(letterbox).collect(),
         },
     };
     let endpoints = plan.datagram_endpoints.iter().zip(&addresses.datagrams);

@@ -1,8 +1,7 @@
 //! Why nothing was started.
 
 use super::Plan;
-use crate::{address::Address, backend::Unavailable};
-use shardloop_platform::socket::BindError;
+use crate::{address::Address, backend::Unavailable, bind_error::BindError};
 use std::{error::Error as StdError, fmt, io};
 
 /// Why a plan could not be started.
@@ -31,6 +30,13 @@ pub enum LaunchError {
         /// Why.
         error: io::Error,
     },
+}
+
+impl LaunchError {
+    /// Whether another engine might do better.
+    pub(super) fn is_of_the_engine(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Engine { .. })
+    }
 }
 
 impl fmt::Display for LaunchError {

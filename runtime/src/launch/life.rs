@@ -108,8 +108,9 @@ fn start_acceptors<B: Backend>(
     listeners: Vec<Option<B::Listener>>,
 ) -> Vec<Task<()>> {
     let start = |(endpoint, listener): (usize, Option<B::Listener>)| {
-        let targets = shard.world().doors[endpoint].targets(shard.index());
-        listener.map(|listener| shard.spawn(accept_for::<B>(listener, targets)))
+        let door = &shard.world().doors[endpoint];
+        let targets = door.targets(shard.index());
+        listener.map(|listener| shard.spawn(accept_for::<B>(listener, targets, door.accept)))
     };
     listeners
         .into_iter()

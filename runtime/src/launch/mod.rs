@@ -21,8 +21,8 @@ pub(crate) use threads::launch_threads;
 use crate::{
     accept::{Accept, Endpoint},
     address::Address,
-    backend::Backend,
-    kind::{Choice, Kind},
+    backend::{Backend, Unavailable},
+    kind::Kind,
     options::{DatagramEndpoint, EngineOptions},
     placement::Placement,
     shard::Shard,
@@ -124,7 +124,9 @@ pub fn launch<B: Backend, T: Send + 'static>(
     B::launch(plan, capabilities, service)
 }
 
-/// Starts a plan on the engine that `kind` names, or on the best one that works here.
+/// Starts a plan on the engine that `kind` names, or on the best one that works here: one that was found to work and then fails on one
+/// of the shards is passed over, too, as long as no service has run. What was passed over, and why, stands in the remarks of
+/// [`Running::capabilities`].
 ///
 /// # Errors
 /// As [`launch`].
@@ -134,13 +136,37 @@ pub fn start(
     service: impl Service,
 ) -> Result<Running<Result<(), Error>>, LaunchError> {
     plan.check()?;
-    let Choice { kind, capabilities } = kind
-        .choose(&plan.engine)
+    let mut passed_over = Vec::new();
+    for candidate in kind.candidates() {
+        match start_on(*candidate, plan.clone(), service.clone(), &passed_over) {
+            Err(error) if kind == Kind::Auto && error.is_of_the_engine() => {
+                passed_over.push(error.to_string());
+            }
+            started => return started,
+        }
+    }
+    Err(LaunchError::Unavailable(Unavailable {
+        engine: Kind::Auto.name(),
+        reason: passed_over.join("; "),
+    }))
+}
+
+/// Starts a plan on one engine, and notes what was passed over for it.
+fn start_on(
+    engine: Kind,
+    plan: Plan,
+    service: impl Service,
+    passed_over: &[String],
+) -> Result<Running<Result<(), Error>>, LaunchError> {
+    let mut capabilities = engine
+        .probe(&plan.engine)
         .map_err(LaunchError::Unavailable)?;
+    let remarks = passed_over.iter().cloned();
+    capabilities.remarks.splice(0..0, remarks);
     crate::with_backend!(
-        kind,
+        engine,
         B => B::launch(plan, capabilities, async move |shard| service.clone().run::<B>(shard).await),
-        auto => unreachable!("a choice is an engine")
+        auto => unreachable!("a candidate is an engine")
     )
 }
 

@@ -51,7 +51,7 @@ pub struct ShardReport<T> {
     pub first_panic: Option<String>,
     /// Tasks that had not finished when the drain deadline passed, or when it was ended by force.
     pub tasks_cut_off: usize,
-    /// Tasks whose future could not be dropped: a foreign thread held on to one.
+    /// Tasks whose future could not be dropped in time, because destructors started new ones again and again; they are leaked.
     pub tasks_left: usize,
     /// Operations that still held memory when the engine was closed; that memory is leaked.
     pub operations_left: usize,

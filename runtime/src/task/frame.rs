@@ -5,6 +5,7 @@ use crate::context;
 use pin_project_lite::pin_project;
 use std::{
     future::Future,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
@@ -53,9 +54,7 @@ impl<F: Future> Run<F> {
         if this.future.is_none() {
             return;
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
-            context::note_panic(Panic::new(payload).message());
-        }
+        shield(|| this.future.set(None));
         this.end.reached(result.map(|result| Outcome(Some(result))));
     }
 }
@@ -146,7 +145,7 @@ impl<T> End<T> {
         let waiting = state.waiting.take();
         drop(state);
         if let Some(waiting) = waiting {
-            waiting.wake();
+            shield(|| waiting.wake());
         }
     }
 
@@ -169,8 +168,19 @@ impl<T> Outcome<T> {
 impl<T> Drop for Outcome<T> {
     fn drop(&mut self) {
         let untaken = self.0.take();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(untaken))) {
-            context::note_panic(Panic::new(payload).message());
-        }
+        shield(|| drop(untaken));
+    }
+}
+
+/// Runs code of somebody else's for whose panic nobody waits: it is one more panic on the shard, and that is all.
+fn shield(f: impl FnOnce()) {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else {
+        return;
+    };
+    let panic = Panic::new(payload);
+    context::note_panic(panic.message());
+    // What was thrown may panic in its destructor. What that throws is forgotten, so that there is an end to it.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(payload);
     }
 }

@@ -7,11 +7,12 @@ mod frame;
 mod table;
 mod waker;
 
+pub(crate) use frame::Boxed;
 pub(crate) use table::Table;
 pub(crate) use waker::TaskId;
 
 use crate::context;
-use frame::{Boxed, End, Run};
+use frame::{End, Run};
 use std::{
     any::Any,
     error::Error,
@@ -26,6 +27,7 @@ use std::{
 ///
 /// # Panics
 /// Outside a shard's thread: there is nobody to run it.
+#[track_caller]
 pub fn spawn<F>(future: F) -> Task<F::Output>
 where
     F: Future + 'static,

@@ -2,14 +2,15 @@
 
 use super::{frame::Boxed, waker::TaskId};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, panic::Location};
 
 /// The tasks of one shard.
 #[derive(Default)]
 pub(crate) struct Table {
     tasks: Slab<Entry>,
-    /// Places of tasks to be polled, in order. Each stands in here once, however often it is woken.
-    ready: VecDeque<usize>,
+    /// Tasks to be polled, by place and generation, in order. Each stands in here once, however often it is woken. One that has ended
+    /// since is passed over: its place may have a new tenant, who has a turn of its own.
+    ready: VecDeque<(usize, usize)>,
     spawned: u64,
 }
 
@@ -18,6 +19,8 @@ struct Entry {
     is_ready: bool,
     /// None while it is being polled.
     frame: Option<Boxed>,
+    /// Where it was started.
+    from: &'static Location<'static>,
 }
 
 impl Table {
@@ -25,7 +28,12 @@ impl Table {
     ///
     /// # Panics
     /// With more than 2^26 tasks.
-    pub(crate) fn insert(&mut self, shard: usize, frame: Boxed) -> TaskId {
+    pub(crate) fn insert(
+        &mut self,
+        shard: usize,
+        frame: Boxed,
+        from: &'static Location<'static>,
+    ) -> TaskId {
         let generation = TaskId::generation(self.spawned);
         self.spawned += 1;
         let place = self.tasks.vacant_key();
@@ -38,6 +46,7 @@ impl Table {
             generation,
             is_ready: false,
             frame: Some(frame),
+            from,
         });
         self.wake_place(place);
         TaskId {
@@ -52,7 +61,7 @@ impl Table {
         match self.tasks.get_mut(id.place) {
             Some(entry) if entry.generation == id.generation && !entry.is_ready => {
                 entry.is_ready = true;
-                self.ready.push_back(id.place);
+                self.ready.push_back((id.place, id.generation));
                 true
             }
             _ => false,
@@ -65,24 +74,25 @@ impl Table {
             && !entry.is_ready
         {
             entry.is_ready = true;
-            self.ready.push_back(place);
+            self.ready.push_back((place, entry.generation));
         }
     }
 
     /// Takes out the next task to be polled; [`put_back`](Self::put_back) or [`remove`](Self::remove) is to follow.
     pub(crate) fn next(&mut self, shard: usize) -> Option<(TaskId, Boxed)> {
         loop {
-            let place = self.ready.pop_front()?;
-            // The place of a task that ended while it was to be polled again may be empty by now, or have a new tenant.
-            let Some(entry) = self.tasks.get_mut(place) else {
-                continue;
-            };
-            if let (true, Some(frame)) = (entry.is_ready, entry.frame.take()) {
+            let (place, generation) = self.ready.pop_front()?;
+            // The frame is taken last: a tenant that is not to be polled keeps its own.
+            if let Some(entry) = self.tasks.get_mut(place)
+                && entry.generation == generation
+                && entry.is_ready
+                && let Some(frame) = entry.frame.take()
+            {
                 entry.is_ready = false;
                 let id = TaskId {
                     shard,
                     place,
-                    generation: entry.generation,
+                    generation,
                 };
                 return Some((id, frame));
             }
@@ -99,6 +109,11 @@ impl Table {
     /// The task has ended.
     pub(crate) fn remove(&mut self, id: TaskId) {
         self.tasks.try_remove(id.place);
+    }
+
+    /// Where a task was started.
+    pub(crate) fn from(&self, id: TaskId) -> Option<&'static Location<'static>> {
+        self.tasks.get(id.place).map(|entry| entry.from)
     }
 
     /// Takes out all tasks, to be dropped where no part of this table is borrowed.
@@ -137,7 +152,7 @@ mod tests {
     }
 
     fn insert(table: &mut Table) -> TaskId {
-        table.insert(1, Box::pin(Nothing))
+        table.insert(1, Box::pin(Nothing), std::panic::Location::caller())
     }
 
     #[test]
@@ -175,6 +190,41 @@ mod tests {
             table.next(1).is_none(),
             "its place stood in the queue twice"
         );
+    }
+
+    #[test]
+    fn a_place_left_in_the_queue_by_one_that_has_ended_costs_its_tenant_nothing() {
+        let mut table = Table::default();
+        let ended = insert(&mut table);
+        drop(table.next(1));
+        assert!(table.wake(ended));
+        table.remove(ended);
+        let tenant = insert(&mut table);
+        let (next, frame) = table.next(1).unwrap();
+        assert_eq!(next, tenant);
+        table.put_back(tenant, frame);
+        assert!(
+            table.next(1).is_none(),
+            "its place stood in the queue twice"
+        );
+        assert!(table.wake(tenant));
+        let (next, _frame) = table.next(1).expect("it was not dropped meanwhile");
+        assert_eq!(next, tenant);
+    }
+
+    #[test]
+    fn the_queue_is_as_long_as_there_are_tasks_though_they_end_while_woken() {
+        let mut table = Table::default();
+        for _ in 0..8 {
+            insert(&mut table);
+        }
+        for _ in 0..1_000 {
+            let (id, _frame) = table.next(1).unwrap();
+            assert!(table.wake(id));
+            table.remove(id);
+            insert(&mut table);
+            assert!(table.ready.len() <= 16, "{} stand in it", table.ready.len());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What other threads may do to a shard: have it poll a task, and wake it.
 //!
-//! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks the
-//! shard ever had at once, because each place in its table is noted once.
+//! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks that the
+//! shard, or one before it that had its number, ever had at once, because each place in a table is noted once.
 
 mod bell;
 mod left;
@@ -60,6 +60,8 @@ pub(crate) struct Remote {
     left: Mutex<Left>,
     phase: AtomicU8,
     foreign_wakes: AtomicU64,
+    /// Connections that are open on the shard.
+    connections: AtomicU64,
 }
 
 impl Remote {
@@ -90,6 +92,7 @@ impl Remote {
             left: Mutex::default(),
             phase: AtomicU8::new(Phase::Running as u8),
             foreign_wakes: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
         });
         shards.insert(Arc::downgrade(&remote));
         Ok(remote)
@@ -132,6 +135,16 @@ impl Remote {
     /// Wakes that came from other threads.
     pub(crate) fn foreign_wakes(&self) -> u64 {
         self.foreign_wakes.load(Ordering::Relaxed)
+    }
+
+    /// Connections that are open on the shard, as of lately.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// The shard: tells others how many connections it has open.
+    pub(crate) fn set_connections(&self, open: u64) {
+        self.connections.store(open, Ordering::Relaxed);
     }
 
     /// The shard: a turn begins; true if there is something to look at.

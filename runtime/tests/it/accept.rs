@@ -8,7 +8,7 @@ use shardloop::{
     Accept, Backend, Endpoint, LaunchError, Plan, Report, SendHalf, Shard, launch, stopping,
     time::timeout,
 };
-use shardloop_platform::socket::{self, BindCause, ListenOptions};
+use shardloop_platform::socket::{self, ListenOptions};
 use std::{
     net::{SocketAddr, TcpListener},
     sync::{
@@ -134,7 +134,7 @@ fn refused_with_in_use<B: Backend>(shards: usize, accept: Accept, address: Socke
     let plan = Plan::new(shards).endpoint(Endpoint::tcp(address, accept));
     match launch::<B, _>(plan, async |_| ()) {
         Err(LaunchError::Bind(error)) => {
-            assert_eq!((error.cause, error.address), (BindCause::InUse, address));
+            assert!(error.is_in_use() && error.to_string().contains(&address.to_string()));
         }
         Err(error) => panic!("another error: {error}"),
         Ok(_) => panic!("{accept} on {shards} shards shares the port of another server"),
@@ -180,7 +180,7 @@ fn one_shard_and_handoff_never_share_their_port<B: Engine>() {
             for count in [1, 2] {
                 let second = B::bind(&Endpoint::tcp(address, accept), count);
                 let error = second.map(drop).expect_err("the port is another server's");
-                assert_eq!((error.cause, error.address), (BindCause::InUse, address));
+                assert!(error.is_in_use() && error.to_string().contains(&address.to_string()));
             }
             if !engine::is_simulated::<B>() {
                 let second = socket::listen(&sharing(address));

@@ -1,13 +1,14 @@
 //! The other end: a connection of the engine itself, plain blocking sockets of the standard library, and seeded content.
 
 use crate::engine::{self, Server};
-use shardloop::{Address, Backend, ConnectOptions, RecvHalf, SendHalf, Stream, StreamOptions};
+use shardloop::{
+    Address, Backend, ConnectOptions, RecvHalf, SendHalf, Stream, StreamOptions, join,
+};
 use socket2::{Domain, Socket, Type};
 use std::{
     future::{Future, poll_fn},
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    pin::pin,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -95,7 +96,7 @@ impl<B: Backend> Talk<B> {
     pub(crate) async fn round_trip(&mut self, bytes: &[u8]) {
         let sending = self.send.send_all(bytes.to_vec());
         let reading = read::<B>(&mut self.recv, &mut self.rest, bytes.len());
-        let (sent, back) = both(sending, reading).await;
+        let (sent, back) = join(sending, reading).await;
         sent.0.expect("the server takes what we send");
         let back = back.expect("the server answers");
         assert!(back == bytes, "{} bytes came back changed", bytes.len());
@@ -140,32 +141,6 @@ async fn read<B: Backend>(
     }
     let later = rest.split_off(count);
     Ok(std::mem::replace(rest, later))
-}
-
-/// Both results, of futures that run side by side.
-pub(crate) async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    let (mut of_a, mut of_b) = (None, None);
-    poll_fn(|cx| {
-        if of_a.is_none()
-            && let Poll::Ready(value) = a.as_mut().poll(cx)
-        {
-            of_a = Some(value);
-        }
-        if of_b.is_none()
-            && let Poll::Ready(value) = b.as_mut().poll(cx)
-        {
-            of_b = Some(value);
-        }
-        match (of_a.take(), of_b.take()) {
-            (Some(a), Some(b)) => Poll::Ready((a, b)),
-            (a, b) => {
-                (of_a, of_b) = (a, b);
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 /// A counter that a task waits for and others raise, on whatever thread.

@@ -18,6 +18,8 @@ macro_rules! on_every_engine {
     ($($name:ident),* $(,)? $(; kernel $($reason:literal: $kernel:ident),+ $(,)?)?) => {
         crate::engine::on_every_engine!(@ monoio_uring MonoioUring: $($name)* $($($kernel)+)?);
         crate::engine::on_every_engine!(@ monoio_legacy MonoioLegacy: $($name)* $($($kernel)+)?);
+        #[cfg(feature = "glommio")]
+        crate::engine::on_every_engine!(@ glommio Glommio: $($name)* $($($kernel)+)?);
         crate::engine::on_every_engine!(@ sim Sim: $($name)* $(; $($reason $kernel)+)?);
     };
     (@ $module:ident $engine:ident: $($name:ident)* $(; $($reason:literal $skipped:ident)+)?) => {
@@ -45,6 +47,20 @@ pub(crate) fn skip(engine: &str, reason: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     eprintln!("skip({engine}, {reason:?}), number {count} of this process");
+}
+
+/// Descriptors that `engines` engines leave open for ever, once they ran: what an engine documents of itself, and nothing more.
+pub(crate) fn leaked_descriptors<B: Backend>(engines: usize) -> usize {
+    match B::NAME {
+        // The eventfd of its executor.
+        "glommio" => engines,
+        _ => 0,
+    }
+}
+
+/// Whether a receive that waits has a buffer, of the size that was last needed.
+pub(crate) fn waits_with_a_buffer<B: Backend>() -> bool {
+    B::NAME != "glommio" && B::NAME != Sim::NAME
 }
 
 /// Runs a behaviour on an engine, watched; skips it where the engine is not available.
@@ -138,7 +154,7 @@ impl Drop for Child {
 }
 
 /// The command that runs the calling test alone; `None` if this is such a process.
-fn again(descriptors: Option<u32>) -> Option<Command> {
+pub(crate) fn again(descriptors: Option<u32>) -> Option<Command> {
     const INSIDE: &str = "SHARDLOOP_TEST_ALONE";
     let name = watchdog::current_test();
     // The first part of a module's path is the crate, which test names leave out.
@@ -185,6 +201,8 @@ pub(crate) trait Engine: Backend {
 
 impl Engine for MonoioUring {}
 impl Engine for MonoioLegacy {}
+#[cfg(feature = "glommio")]
+impl Engine for shardloop::Glommio {}
 
 impl Engine for Sim {
     /// Both on one host of one world.

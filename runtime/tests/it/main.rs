@@ -5,11 +5,16 @@
 mod accept;
 mod client;
 mod conformance;
+mod datagrams;
 mod engine;
 mod example;
+mod metrics;
+mod refused;
 mod scenarios;
 mod shutdown;
 mod sim;
+mod strategies;
 mod tasks;
+mod unix;
 mod wake_model;
 mod watchdog;

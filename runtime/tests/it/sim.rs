@@ -5,13 +5,14 @@ use crate::{
     engine::seed,
 };
 use shardloop::{
-    Accept, Address, Backend, BindCause, ConnectOptions, Datagram, DatagramEndpoint, Either,
+    Accept, Address, Backend, BindError, ConnectOptions, Datagram, DatagramEndpoint, Either,
     Endpoint, LaunchError, Outbox, Plan, RecvHalf, SendHalf, Shard, Sim, Stream, StreamOptions,
     datagram::Batch,
     race,
     sim::{Fault, Link, Loss, Outcome, World, check},
     spawn, time,
 };
+use shardloop_platform::socket::BindCause;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -392,7 +393,7 @@ fn unix_paths_are_names_within_a_host() {
     let plan = Plan::new(2).endpoint(Endpoint::unix("/run/echo.sock"));
     world.server(SERVER, plan.clone(), echo).expect("starts");
     let again = world.server(SERVER, plan, echo);
-    assert!(matches!(again, Err(LaunchError::Bind(error)) if error.cause == BindCause::InUse));
+    assert!(matches!(again, Err(LaunchError::Bind(error)) if error.is_in_use()));
     let there = world
         .client(SERVER, Plan::new(1), async |_| {
             let address = Address::unix("/run/echo.sock");
@@ -418,7 +419,7 @@ fn addresses_are_checked_when_they_are_bound() {
         let plan = Plan::new(1).endpoint(Endpoint::tcp(address, Accept::Handoff));
         match world.server(SERVER, plan, async |_| ()) {
             Ok(host) => Ok(host.addresses()[0].inet().expect("TCP")),
-            Err(LaunchError::Bind(error)) => Err(error.cause),
+            Err(LaunchError::Bind(BindError::Inet(error))) => Err(error.cause),
             Err(error) => panic!("{error}"),
         }
     };

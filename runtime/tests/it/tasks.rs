@@ -4,7 +4,7 @@ use crate::{
     engine::{assert_clean, cut_off, finish, on_every_engine, on_shard},
     watchdog::until,
 };
-use shardloop::{Backend, Plan, Shard, TaskError, launch, spawn, stopping, time};
+use shardloop::{Backend, Plan, Shard, Task, TaskError, launch, spawn, stopping, time};
 use std::{
     cell::{Cell, RefCell},
     future::{Future, pending, poll_fn},
@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread::{self, ThreadId},
     time::Duration,
 };
@@ -24,6 +24,9 @@ on_every_engine!(
     a_panic_is_the_result_of_its_task_and_the_shard_lives_on,
     a_panic_in_the_destructor_of_a_future_ends_nothing_else,
     a_panic_in_the_destructor_of_a_result_ends_nothing_else,
+    a_panic_with_something_that_panics_ends_nothing_else,
+    a_waiting_waker_that_panics_ends_nothing_else,
+    a_waker_may_do_anything_when_it_is_dropped,
     a_panic_of_the_service_is_reported,
     cancel_drops_the_future_on_its_shard,
     a_task_is_cancelled_from_another_thread,
@@ -32,6 +35,11 @@ on_every_engine!(
     a_destructor_may_start_tasks_at_the_end,
     a_wake_after_the_end_does_nothing,
     wakers_are_cloned_and_dropped_elsewhere,
+    a_task_that_ends_while_woken_harms_no_other,
+    a_task_cancels_itself,
+    cancelling_races_finishing,
+    wakes_from_elsewhere_reach_the_tenants_of_places_used_again,
+    wakers_of_an_ended_shard_do_its_successor_no_harm,
     tasks_start_tasks,
     ten_thousand_tasks,
     a_sleep_moves_between_tasks,
@@ -147,6 +155,99 @@ fn a_panic_in_the_destructor_of_a_result_ends_nothing_else<B: Backend>() {
         shard.spawn(async { Bomb }).detach();
         time::yield_now().await;
         assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+    });
+}
+
+/// What a panic throws may have a destructor of its own.
+fn a_panic_with_something_that_panics_ends_nothing_else<B: Backend>() {
+    /// Throws a bomb when dropped, which throws another one, and so on.
+    struct Thrower(u32);
+    impl Drop for Thrower {
+        fn drop(&mut self) {
+            if let Some(left) = self.0.checked_sub(1) {
+                std::panic::panic_any(Thrower(left));
+            }
+        }
+    }
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        // From a poll, where nobody takes it,
+        shard
+            .spawn(async { std::panic::panic_any(Thrower(3)) })
+            .detach();
+        // from the destructor of a future,
+        let cancelled = shard.spawn(async {
+            let _thrower = Thrower(3);
+            pending::<()>().await;
+        });
+        time::yield_now().await;
+        assert!(cancelled.cancel().await.is_none());
+        // and from that of a result.
+        shard.spawn(async { Thrower(3) }).detach();
+        time::yield_now().await;
+        assert_eq!(shard.spawn(async { 5 }).await.expect("the shard lives"), 5);
+    });
+}
+
+fn a_waiting_waker_that_panics_ends_nothing_else<B: Backend>() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("woken");
+        }
+    }
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let waker = Waker::from(Arc::new(Panics));
+        let mut cx = Context::from_waker(&waker);
+        let mut finishes = shard.spawn(time::yield_now());
+        assert!(Pin::new(&mut finishes).poll(&mut cx).is_pending());
+        let cancelled = shard.spawn(pending::<()>());
+        let mut cancelled = std::pin::pin!(cancelled.cancel());
+        assert!(cancelled.as_mut().poll(&mut cx).is_pending());
+        while !finishes.is_finished() {
+            time::yield_now().await;
+        }
+        finishes.await.expect("no panic of its own");
+        assert!(cancelled.await.is_none());
+        assert_eq!(shard.metrics().panics, 2);
+    });
+}
+
+/// A waker may be the last that holds something, and that may have to do with what it was to wake for.
+fn a_waker_may_do_anything_when_it_is_dropped<B: Backend>() {
+    struct AtDrop(Box<dyn Fn() + Send + Sync>);
+    impl Wake for AtDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for AtDrop {
+        fn drop(&mut self) {
+            self.0();
+        }
+    }
+    type Held = Pin<Box<dyn Future<Output = ()>>>;
+    thread_local! {
+        static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    }
+    /// Polls `future` with a waker that does `at_drop`, and then with the task's own.
+    async fn poll_twice(
+        future: &mut (impl Future + Unpin),
+        at_drop: impl Fn() + Send + Sync + 'static,
+    ) {
+        let waker = Waker::from(Arc::new(AtDrop(Box::new(at_drop))));
+        let poll = Pin::new(&mut *future).poll(&mut Context::from_waker(&waker));
+        assert!(poll.is_pending());
+        drop(waker);
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_pending())).await;
+    }
+    let drop_held = || drop(HELD.with_borrow_mut(Vec::pop).expect("one is held"));
+    on_shard::<B, _>(async move |_| {
+        let hour = Duration::from_secs(3600);
+        let held: [Held; 2] = [Box::pin(time::sleep(hour)), Box::pin(stopping())]; // tidy: sleep that is dropped
+        for mut future in held {
+            poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await;
+            HELD.with_borrow_mut(|held| held.push(future));
+        }
+        poll_twice(&mut stopping(), drop_held).await;
+        poll_twice(&mut time::sleep(hour), drop_held).await; // tidy: sleep that is dropped
     });
 }
 
@@ -398,6 +499,238 @@ fn wakers_are_cloned_and_dropped_elsewhere<B: Backend>() {
     });
     stop.store(true, Ordering::Relaxed);
     juggler.join().expect("no panic");
+}
+
+/// It stands in the queue once more when it ends, and by then another task may have its place.
+fn a_task_that_ends_while_woken_harms_no_other<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        for _ in 0..10 {
+            let ends = shard.spawn(poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                Poll::Ready(())
+            }));
+            let starts = shard.spawn(async {
+                let started = spawn(async {
+                    time::sleep(Duration::from_millis(1)).await; // tidy: sleep is as good a reason to wait as any
+                    5
+                });
+                started.await.expect("nobody has cancelled it")
+            });
+            ends.await.expect("no panic");
+            assert_eq!(starts.await.expect("no panic"), 5);
+        }
+    });
+}
+
+/// By its own handle, in its own future: it goes on until it waits, and is dropped then.
+fn a_task_cancels_itself<B: Backend>() {
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let drops = Arc::new(Mutex::new(Vec::new()));
+        let handle = Rc::new(Cell::new(None));
+        let task = {
+            let (guard, handle) = (Dropped(drops.clone()), handle.clone());
+            shard.spawn(async move {
+                let _guard = guard;
+                let task: Task<()> = handle.take().expect("it was put there");
+                task.cancel().await;
+                unreachable!("it has ended");
+            })
+        };
+        handle.set(Some(task));
+        until_here(|| drops.lock().expect("not poisoned").len() == 1).await;
+        // Dropping it there detaches it.
+        let handle = Rc::new(Cell::new(None));
+        let done = Rc::new(Cell::new(false));
+        let task = {
+            let (handle, done) = (handle.clone(), done.clone());
+            shard.spawn(async move {
+                drop(handle.take());
+                time::yield_now().await;
+                done.set(true);
+            })
+        };
+        handle.set(Some(task));
+        until_here(|| done.get()).await;
+        assert_eq!(shard.metrics().panics, 0);
+    });
+}
+
+/// Lets others have their turn until `condition` holds.
+async fn until_here(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        time::yield_now().await;
+    }
+}
+
+/// Unparks the thread that waits.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on a thread without a shard.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Another thread cancels tasks that are about to end: it gets the result of just those that have finished, and hears of all.
+fn cancelling_races_finishing<B: Backend>() {
+    const TASKS: usize = 5_000;
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let (send, receive) = mpsc::channel::<(usize, Task<usize>)>();
+        let canceller = thread::spawn(move || {
+            let finished = |(number, task): (usize, Task<usize>)| {
+                let result = block_on(task.cancel())?.expect("no panic");
+                assert_eq!(result, number);
+                Some(number)
+            };
+            receive.into_iter().filter_map(finished).collect::<Vec<_>>()
+        });
+        let finished = Rc::new(RefCell::new(Vec::new()));
+        for number in 0..TASKS {
+            let finished = finished.clone();
+            let task = shard.spawn(async move {
+                for _ in 0..number % 4 {
+                    time::yield_now().await;
+                }
+                finished.borrow_mut().push(number);
+                number
+            });
+            send.send((number, task)).expect("the canceller lives");
+            if number.is_multiple_of(16) {
+                time::yield_now().await;
+            }
+        }
+        drop(send);
+        until_here(|| canceller.is_finished()).await;
+        let got = canceller.join().expect("no panic");
+        let mut finished = finished.take();
+        finished.sort_unstable();
+        assert_eq!(got, finished);
+    });
+}
+
+/// What a task of the test below waits for.
+#[derive(Default)]
+struct Gate {
+    open: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Gate {
+    /// Opens it, and returns the waker that was woken.
+    fn open(&self) -> Option<Waker> {
+        self.open.store(true, Ordering::Release);
+        let waker = self.waker.lock().expect("not poisoned").take();
+        waker.inspect(Waker::wake_by_ref)
+    }
+}
+
+/// Opens the gates that come, and wakes tasks that have ended in between.
+fn open_all(gates: mpsc::Receiver<Arc<Gate>>) {
+    let mut ended = Vec::new();
+    for (count, gate) in gates.into_iter().enumerate() {
+        ended.extend(gate.open());
+        if let Some(waker) = ended.get(count * 7919 % ended.len().max(1)) {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Other threads wake tasks, and such as have ended, while new ones take their places: none misses what it waits for.
+fn wakes_from_elsewhere_reach_the_tenants_of_places_used_again<B: Backend>() {
+    const TASKS: usize = 5_000;
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let (gates, openers): (Vec<_>, Vec<_>) = (0..2)
+            .map(|_| {
+                let (send, gates) = mpsc::channel();
+                (send, thread::spawn(move || open_all(gates)))
+            })
+            .unzip();
+        for _ in 0..5 {
+            let start = |number: usize| {
+                let (gate, gates) = (Arc::<Gate>::default(), gates[number % 2].clone());
+                let mut is_first = true;
+                shard.spawn(poll_fn(move |cx| {
+                    *gate.waker.lock().expect("not poisoned") = Some(cx.waker().clone());
+                    if std::mem::take(&mut is_first) {
+                        gates.send(gate.clone()).expect("the opener lives");
+                    }
+                    if !gate.open.load(Ordering::Acquire) {
+                        return Poll::Pending;
+                    }
+                    if number.is_multiple_of(3) {
+                        cx.waker().wake_by_ref();
+                    }
+                    Poll::Ready(number)
+                }))
+            };
+            let tasks: Vec<_> = (0..TASKS).map(start).collect();
+            for (number, task) in tasks.into_iter().enumerate() {
+                assert_eq!(task.await.expect("nobody has cancelled it"), number);
+            }
+        }
+        drop(gates);
+        for opener in openers {
+            until_here(|| opener.is_finished()).await;
+            opener.join().expect("no panic");
+        }
+    });
+}
+
+/// The next shard most likely has the number of the one that has ended.
+fn wakers_of_an_ended_shard_do_its_successor_no_harm<B: Backend>() {
+    const TASKS: usize = 100;
+    let wakers = Arc::new(Mutex::new(Vec::new()));
+    let left = wakers.clone();
+    let running = launch::<B, _>(Plan::new(1), async move |shard: Shard<B>| {
+        for _ in 0..TASKS {
+            shard.spawn(leave_waker(left.clone())).detach();
+        }
+        pending::<()>().await;
+    })
+    .expect("starts");
+    until("all have left their wakers", || {
+        wakers.lock().expect("not poisoned").len() == TASKS
+    });
+    cut_off(running);
+    let over = Arc::new(AtomicBool::new(false));
+    let other = {
+        let (over, wakers) = (over.clone(), wakers.clone());
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let wakers = wakers.lock().expect("not poisoned");
+                wakers.iter().for_each(Waker::wake_by_ref);
+            }
+        })
+    };
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let start = |number| {
+            shard.spawn(async move {
+                for _ in 0..number % 5 {
+                    time::sleep(Duration::from_micros(500)).await; // tidy: sleep is woken too early
+                }
+                number
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS / 2).map(start).collect();
+        for (number, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.await.expect("nobody has cancelled it"), number);
+        }
+    });
+    over.store(true, Ordering::Relaxed);
+    other.join().expect("no panic");
 }
 
 fn tasks_start_tasks<B: Backend>() {

@@ -14,7 +14,7 @@ pub(crate) fn allowed() -> Allowed {
     allowed_from(&HostFiles, current_thread_cpus())
 }
 
-fn allowed_from(files: &impl Files, affinity: Reading<CpuSet>) -> Allowed {
+pub(super) fn allowed_from(files: &impl Files, affinity: Reading<CpuSet>) -> Allowed {
     let online = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Allowed::from_sources(
         affinity,

@@ -1,4 +1,5 @@
-//! Limits set by control groups: CPU quotas and CPU sets, in both versions of the interface.
+//! Limits set by control groups: CPU quotas and CPU sets, in both versions of the interface, and how often a quota
+//! held a process back.
 //!
 //! A process is in one group per hierarchy. Its limits are those of that group *and of every group above it*,
 //! so each question walks from the process's group up to the mount point of the hierarchy. Inside a container
@@ -9,13 +10,16 @@
 //! `scheduler/sched-bwc.rst`.
 
 use std::io;
+use std::time::Duration;
 
 use super::files::{Files, absent};
 use crate::cpu_set::CpuSet;
+use crate::noise::Throttling;
 use crate::{NotExposed, Reading};
 
 const QUOTA: &str = "CPU quota";
 const CPUSET: &str = "CPU set of the control group";
+const THROTTLING: &str = "throttling by CPU quotas";
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -56,27 +60,72 @@ fn parse_cpuset(path: &str, list: &str) -> Reading<CpuSet> {
     CpuSet::parse(list).map_err(|error| NotExposed::new(CPUSET, format!("{path}: {error}")))
 }
 
+/// How often the groups were held back, summed over all hierarchies and levels.
+pub(super) fn throttling(files: &impl Files) -> Reading<Throttling> {
+    let mut total = Throttling::default();
+    let mut seen = false;
+    for place in places(files, THROTTLING, "cpu")? {
+        for directory in place.directories() {
+            let path = format!("{directory}/cpu.stat");
+            let stat = optional(files, THROTTLING, &path)?;
+            // The file of a root group has no such lines: it cannot be held back.
+            if let Some(level) = stat.and_then(|stat| place.version.throttling(&stat)) {
+                total.throttled_periods = total
+                    .throttled_periods
+                    .saturating_add(level.throttled_periods);
+                total.throttled = total.throttled.saturating_add(level.throttled);
+                seen = true;
+            }
+        }
+    }
+    if seen {
+        Ok(total)
+    } else {
+        Err(NotExposed::new(
+            THROTTLING,
+            "no control group of this process has the CPU controller",
+        ))
+    }
+}
+
+/// The directory of this process's group in the hierarchy of version 2, if that is not the root of all groups: the
+/// root's files, where it has them, speak about the whole machine.
+pub(super) fn version_2_group(files: &impl Files, what: &'static str) -> Reading<String> {
+    let places = places(files, what, "cpu")?;
+    let place = places.iter().find(|place| place.version == Version::Two);
+    let place = place
+        .ok_or_else(|| NotExposed::new(what, "no control groups of version 2 are mounted here"))?;
+    let directory = format!("{}{}", place.mount_point, place.group);
+    // The root alone has no type (Linux 4.14); that of a container looks like a root and has one.
+    match files.read(&format!("{directory}/cgroup.type")) {
+        Ok(_) => Ok(directory),
+        Err(_) => Err(NotExposed::new(
+            what,
+            format!("{directory} is the root of all groups, or the kernel is older than 4.14"),
+        )),
+    }
+}
+
 fn quota_at(files: &impl Files, version: Version, directory: &str) -> Reading<Option<f64>> {
     match version {
         Version::One => {
-            let quota = optional(files, &format!("{directory}/cpu.cfs_quota_us"))?;
-            let period = optional(files, &format!("{directory}/cpu.cfs_period_us"))?;
+            let quota = optional(files, QUOTA, &format!("{directory}/cpu.cfs_quota_us"))?;
+            let period = optional(files, QUOTA, &format!("{directory}/cpu.cfs_period_us"))?;
             Ok(quota
                 .zip(period)
                 .and_then(|(quota, period)| cfs_quota(&quota, &period)))
         }
-        Version::Two => {
-            Ok(optional(files, &format!("{directory}/cpu.max"))?.and_then(|text| cpu_max(&text)))
-        }
+        Version::Two => Ok(optional(files, QUOTA, &format!("{directory}/cpu.max"))?
+            .and_then(|text| cpu_max(&text))),
     }
 }
 
 /// A file that is missing where its controller is off, which means "no limit on this level".
-fn optional(files: &impl Files, path: &str) -> Reading<Option<String>> {
+fn optional(files: &impl Files, what: &'static str, path: &str) -> Reading<Option<String>> {
     match files.read(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if is_unset(&error) => Ok(None),
-        Err(error) => Err(absent(QUOTA, path, &error)),
+        Err(error) => Err(absent(what, path, &error)),
     }
 }
 
@@ -108,6 +157,23 @@ enum Version {
 }
 
 impl Version {
+    /// What a `cpu.stat` says about being held back: "nr_throttled 3" and the time, whose name and unit differ.
+    fn throttling(self, stat: &str) -> Option<Throttling> {
+        let number = |name: &str| {
+            let value = stat
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value?.trim().parse().ok()
+        };
+        Some(Throttling {
+            throttled_periods: number("nr_throttled")?,
+            throttled: match self {
+                Self::One => Duration::from_nanos(number("throttled_time")?),
+                Self::Two => Duration::from_micros(number("throttled_usec")?),
+            },
+        })
+    }
+
     fn cpuset_files(self) -> &'static [&'static str] {
         match self {
             // The second is all that kernels before 3.17 have, and may list CPUs that are offline.
@@ -269,6 +335,30 @@ mod tests {
         // The container itself may use 4 CPUs, its pod only 2.5.
         assert_eq!(quota(CONTAINER_V2), Ok(Some(2.5)));
         assert_eq!(cpus(CONTAINER_V2).unwrap(), "4-7,12-15");
+    }
+
+    #[test]
+    fn throttling_is_summed_over_the_levels() {
+        let of = |listing| throttling(&ListedFiles::parse(listing));
+        let v1 = of(CONTAINER_V1).unwrap();
+        assert_eq!(v1.throttled_periods, 4_711);
+        assert_eq!(v1.throttled, Duration::from_nanos(812_345_678_901));
+        let v2 = of(CONTAINER_V2).unwrap();
+        assert_eq!(v2.throttled_periods, 320);
+        assert_eq!(v2.throttled, Duration::from_secs(3));
+        for listing in [SERVER, OLD_KERNEL, ""] {
+            assert!(of(listing).is_err());
+        }
+    }
+
+    #[test]
+    fn a_root_group_cannot_be_held_back() {
+        let root = "usage_usec 2509248730\nuser_usec 1057044076\n";
+        assert_eq!(Version::Two.throttling(root), None);
+        assert_eq!(Version::Two.throttling("nr_throttled 1\n"), None);
+        let huge = format!("nr_throttled {0}\nthrottled_usec {0}\n", u64::MAX);
+        assert!(Version::Two.throttling(&huge).is_some());
+        assert_eq!(Version::One.throttling(&huge), None);
     }
 
     #[test]

@@ -84,6 +84,13 @@ impl ListedFiles {
         }
         Self(files)
     }
+
+    /// The same files with other texts; those for which `change` gives none are missing.
+    pub(super) fn changed(&self, mut change: impl FnMut(&str) -> Option<String>) -> Self {
+        let files = self.0.iter();
+        let files = files.filter_map(|(path, text)| Some((path.clone(), change(text)?)));
+        Self(files.collect())
+    }
 }
 
 #[cfg(test)]

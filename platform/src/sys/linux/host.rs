@@ -14,7 +14,7 @@ pub(crate) fn describe() -> Host {
     describe_from(&HostFiles)
 }
 
-fn describe_from(files: &impl Files) -> Host {
+pub(super) fn describe_from(files: &impl Files) -> Host {
     let topology = topology::read_from(files);
     Host {
         os: os_name(files),
@@ -31,7 +31,7 @@ fn describe_from(files: &impl Files) -> Host {
             .map_err(Clone::clone),
         memory_bytes: memory_bytes(files),
         virtualised: virtualised(files),
-        governor: governor(files),
+        governor: governor_from(files),
         turbo: turbo(files),
         smt: files
             .number::<u8>("SMT", "/sys/devices/system/cpu/smt/active")
@@ -153,7 +153,11 @@ fn sounds_virtual(name: &str) -> bool {
     HINTS.iter().any(|hint| name.contains(hint)) && !name.contains("metal")
 }
 
-fn governor(files: &impl Files) -> Reading<String> {
+pub(crate) fn governor() -> Reading<String> {
+    governor_from(&HostFiles)
+}
+
+fn governor_from(files: &impl Files) -> Reading<String> {
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
     let policies = files.names(POLICIES).unwrap_or_default();
     let mut governors: Vec<String> = policies

@@ -3,9 +3,13 @@
 pub(crate) mod affinity;
 pub(crate) mod calls;
 mod cgroup;
+#[cfg(test)]
+mod damaged;
+pub(crate) mod datagram;
 mod files;
 pub(crate) mod host;
 pub(crate) mod memory;
+pub(crate) mod network;
 pub(crate) mod noise;
 pub(crate) mod signal;
 pub(crate) mod socket;

@@ -12,7 +12,7 @@ pub(crate) fn probe(options: &RingOptions) -> Result<RingFacts, RingRefused> {
     if options.defer_taskrun && !options.single_issuer {
         return Err(RefusalCause::FlagUnknown("DEFER_TASKRUN without SINGLE_ISSUER").into());
     }
-    let mut ring = build(options).map_err(|error| why_not_built(options, &error))?;
+    let mut ring = build(options).map_err(|error| explain(options, &error))?;
     let opcodes = supported(&ring)?;
     if let Some(missing) = NEEDED.iter().find(|name| !opcodes.contains(name)) {
         return Err(RefusalCause::OpcodeMissing(missing).into());
@@ -42,7 +42,7 @@ fn build(options: &RingOptions) -> io::Result<IoUring> {
     builder.build(options.entries)
 }
 
-fn why_not_built(options: &RingOptions, error: &io::Error) -> RingRefused {
+pub(crate) fn explain(options: &RingOptions, error: &io::Error) -> RingRefused {
     let disabled = HostFiles
         .number::<u32>("io_uring", super::host::IO_URING_DISABLED)
         .unwrap_or(0);
@@ -89,6 +89,30 @@ fn refused_flag(
         .into_iter()
         .find(|(_, step)| !builds(step))
         .map(|(name, _)| name)
+}
+
+#[cfg(feature = "refusals")]
+pub(crate) fn refuse(what: crate::uring::Refusal) -> crate::Reading<()> {
+    use crate::{NotExposed, uring::Refusal};
+    use seccompiler::{SeccompAction, SeccompFilter, apply_filter_all_threads};
+
+    let call = match what {
+        Refusal::Setup => libc::SYS_io_uring_setup,
+        Refusal::Enter => libc::SYS_io_uring_enter,
+    };
+    let fail = |error: &dyn std::fmt::Display| NotExposed::new("seccomp filter", error);
+    let architecture = std::env::consts::ARCH
+        .try_into()
+        .map_err(|error| fail(&error))?;
+    let filter = SeccompFilter::new(
+        [(call, Vec::new())].into_iter().collect(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        architecture,
+    );
+    let filter = filter.map_err(|error| fail(&error))?;
+    let program: seccompiler::BpfProgram = filter.try_into().map_err(|error| fail(&error))?;
+    apply_filter_all_threads(&program).map_err(|error| fail(&error))
 }
 
 fn number(error: &io::Error) -> i32 {
@@ -183,8 +207,10 @@ const OPCODES: &[(&str, u8)] = &[
     ("ASYNC_CANCEL", opcode::AsyncCancel::CODE),
     ("LINK_TIMEOUT", opcode::LinkTimeout::CODE),
     ("CONNECT", opcode::Connect::CODE),
+    ("FALLOCATE", opcode::Fallocate::CODE),
     ("OPENAT", opcode::OpenAt::CODE),
     ("CLOSE", opcode::Close::CODE),
+    ("STATX", opcode::Statx::CODE),
     ("READ", opcode::Read::CODE),
     ("WRITE", opcode::Write::CODE),
     ("SEND", opcode::Send::CODE),
@@ -218,7 +244,7 @@ mod tests {
 
     #[test]
     fn error_numbers_become_causes() {
-        let cause = |errno: Errno| why_not_built(&PLAIN, &errno.into()).cause;
+        let cause = |errno: Errno| explain(&PLAIN, &errno.into()).cause;
         assert_eq!(cause(Errno::ENOSYS), RefusalCause::TooOld);
         assert_eq!(cause(Errno::ENOMEM), RefusalCause::MemlockLimit);
         assert_eq!(cause(Errno::EMFILE), RefusalCause::Other(libc::EMFILE));

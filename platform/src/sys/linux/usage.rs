@@ -56,7 +56,7 @@ pub(crate) fn memory(pid: Option<u32>) -> Reading<Memory> {
     memory_from(&HostFiles, pid)
 }
 
-fn memory_from(files: &impl Files, pid: Option<u32>) -> Reading<Memory> {
+pub(super) fn memory_from(files: &impl Files, pid: Option<u32>) -> Reading<Memory> {
     let path = format!("{}/status", directory(pid));
     let status = files.reading("memory", &path)?;
     parse_memory(&status).ok_or_else(|| {
@@ -70,14 +70,12 @@ fn memory_from(files: &impl Files, pid: Option<u32>) -> Reading<Memory> {
 /// VmRSS and VmHWM, which are given in units of 1,024 bytes.
 fn parse_memory(status: &str) -> Option<Memory> {
     let bytes = |key| {
-        Some(
-            field(status, key)?
-                .strip_suffix("kB")?
-                .trim_end()
-                .parse::<u64>()
-                .ok()?
-                * 1_024,
-        )
+        field(status, key)?
+            .strip_suffix("kB")?
+            .trim_end()
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1_024)
     };
     Some(Memory {
         resident_bytes: bytes("VmRSS:")?,
@@ -89,12 +87,12 @@ pub(crate) fn switches(pid: Option<u32>) -> Reading<Switches> {
     switches_from(&HostFiles, pid)
 }
 
-fn switches_from(files: &impl Files, pid: Option<u32>) -> Reading<Switches> {
+pub(super) fn switches_from(files: &impl Files, pid: Option<u32>) -> Reading<Switches> {
     let mut total = Switches::default();
     for_each_thread(files, "context switches", pid, "status", |status| {
         let switches = parse_switches(status)?;
-        total.voluntary += switches.voluntary;
-        total.involuntary += switches.involuntary;
+        total.voluntary = total.voluntary.saturating_add(switches.voluntary);
+        total.involuntary = total.involuntary.saturating_add(switches.involuntary);
         Some(())
     })?;
     Ok(total)

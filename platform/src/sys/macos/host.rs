@@ -3,7 +3,6 @@
 use super::{sysctl, topology};
 use crate::host::Host;
 use crate::sys::unix::{descriptor_limit, memlock_limit};
-use crate::topology::Topology;
 use crate::{NotExposed, Reading};
 
 pub(crate) fn describe() -> Host {
@@ -18,12 +17,9 @@ pub(crate) fn describe() -> Host {
         physical_cores: sysctl::count("cores", "hw.physicalcpu"),
         memory_bytes: sysctl::number("memory size", "hw.memsize"),
         virtualised: virtualised(),
-        governor: absent(
-            "frequency governor",
-            "macOS decides about frequencies itself",
-        ),
+        governor: governor(),
         turbo: absent("turbo", "macOS does not tell"),
-        smt: topology.map(|topology| has_smt(&topology)),
+        smt: topology.map(|topology| topology.has_smt()),
         numa_nodes: absent("NUMA nodes", "macOS shows no nodes"),
         mitigations: absent("mitigations", "macOS does not list them"),
         clocksource: Ok("mach_absolute_time".to_owned()),
@@ -42,6 +38,13 @@ pub(crate) fn describe() -> Host {
     }
 }
 
+pub(crate) fn governor() -> Reading<String> {
+    absent(
+        "frequency governor",
+        "macOS decides about frequencies itself",
+    )
+}
+
 fn absent<T>(what: &'static str, reason: &str) -> Reading<T> {
     Err(NotExposed::new(what, reason))
 }
@@ -52,10 +55,6 @@ fn virtualised() -> Reading<Option<String>> {
     let model =
         sysctl::text("model", "hw.model").unwrap_or_else(|_| "unnamed hypervisor".to_owned());
     Ok(is_virtual.then_some(model))
-}
-
-fn has_smt(topology: &Topology) -> bool {
-    topology.physical_cores() < topology.cpus.len()
 }
 
 fn port_range() -> Reading<(u16, u16)> {

@@ -2,8 +2,10 @@
 
 pub(crate) mod affinity;
 pub(crate) mod calls;
+pub(crate) mod datagram;
 pub(crate) mod host;
 pub(crate) mod memory;
+pub(crate) mod network;
 pub(crate) mod noise;
 pub(crate) mod signal;
 pub(crate) mod socket;

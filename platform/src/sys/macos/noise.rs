@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::noise::CpuTimes;
+use crate::noise::{CpuTimes, Frequency, Pressure, ThermalThrottles, Throttling};
 use crate::{NotExposed, Reading};
 
 pub(crate) fn cpu_times() -> Reading<CpuTimes> {
@@ -68,8 +68,43 @@ fn duration(ticks: libc::natural_t) -> Duration {
     Duration::from_millis(u64::from(ticks) * 10)
 }
 
-pub(crate) fn pressure_cpu() -> Reading<Duration> {
+pub(crate) fn pressure() -> Reading<Pressure> {
     Err(NotExposed::new("CPU pressure", "only Linux keeps it"))
+}
+
+pub(crate) fn group_pressure() -> Reading<Pressure> {
+    Err(NotExposed::new(
+        "CPU pressure of the control group",
+        "macOS has no control groups",
+    ))
+}
+
+pub(crate) fn context_switches() -> Reading<u64> {
+    Err(NotExposed::new(
+        "context switches of the machine",
+        "macOS does not tell",
+    ))
+}
+
+pub(crate) fn frequency() -> Reading<Frequency> {
+    Err(NotExposed::new(
+        "CPU frequency",
+        "macOS tells it to the administrator only (powermetrics)",
+    ))
+}
+
+pub(crate) fn throttling() -> Reading<Throttling> {
+    Err(NotExposed::new(
+        "throttling by CPU quotas",
+        "macOS has no control groups",
+    ))
+}
+
+pub(crate) fn thermal_throttles() -> Reading<ThermalThrottles> {
+    Err(NotExposed::new(
+        "thermal throttling",
+        "macOS counts no events; pmset -g therm prints whether it slows down now",
+    ))
 }
 
 pub(crate) fn run_queue_wait(_pid: Option<u32>) -> Reading<Duration> {

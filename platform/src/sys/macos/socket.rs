@@ -7,6 +7,7 @@ use nix::sys::socket::MsgFlags;
 use socket2::{SockAddr, SockRef, Socket};
 
 use super::sysctl;
+use crate::socket::SocketMemory;
 use crate::{NotExposed, Reading};
 
 /// There is no MSG_NOSIGNAL: SO_NOSIGPIPE on the socket does its work.
@@ -29,6 +30,20 @@ pub(crate) fn congestion_control(_socket: &SockRef<'_>) -> Reading<String> {
     Err(NotExposed::new(
         "congestion control",
         "macOS has no TCP_CONGESTION option",
+    ))
+}
+
+pub(crate) fn report_drops(_socket: &impl AsFd) -> Reading<()> {
+    Err(NotExposed::new(
+        "drops of a socket",
+        "macOS counts them for the whole host only (net.inet.udp.stats)",
+    ))
+}
+
+pub(crate) fn memory(_socket: &impl AsFd) -> Reading<SocketMemory> {
+    Err(NotExposed::new(
+        "memory of a socket",
+        "macOS has no SO_MEMINFO",
     ))
 }
 

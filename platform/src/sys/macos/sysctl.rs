@@ -35,7 +35,8 @@ fn parse_number(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_ne_bytes)
 }
 
-fn value(what: &'static str, name: &str) -> Reading<Vec<u8>> {
+/// The bytes as the kernel gives them.
+pub(super) fn value(what: &'static str, name: &str) -> Reading<Vec<u8>> {
     let unknown = |reason: String| NotExposed::new(what, reason);
     let c_name = CString::new(name).map_err(|error| unknown(format!("sysctl {name}: {error}")))?;
     read(&c_name).map_err(|error| match error.kind() {

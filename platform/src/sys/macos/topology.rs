@@ -4,7 +4,7 @@
 use super::sysctl;
 use crate::Reading;
 use crate::cpu_set::CpuSet;
-use crate::topology::{Cpu, Topology};
+use crate::topology::{CoreKind, Cpu, Topology};
 
 pub(crate) fn read() -> Reading<Topology> {
     let levels = levels()?;
@@ -17,6 +17,7 @@ pub(crate) fn read() -> Reading<Topology> {
 struct Level {
     logical: usize,
     physical: usize,
+    kind: Option<CoreKind>,
 }
 
 const WHAT: &str = "CPU topology";
@@ -27,6 +28,9 @@ fn levels() -> Reading<Vec<Level>> {
         Ok(Level {
             logical: sysctl::count(WHAT, &format!("{prefix}.logicalcpu"))?,
             physical: sysctl::count(WHAT, &format!("{prefix}.physicalcpu"))?,
+            kind: sysctl::text(WHAT, &format!("{prefix}.name"))
+                .ok()
+                .and_then(|name| kind(&name)),
         })
     };
     match sysctl::count(WHAT, "hw.nperflevels") {
@@ -34,6 +38,15 @@ fn levels() -> Reading<Vec<Level>> {
             .map(|number| level(&format!("hw.perflevel{number}")))
             .collect(),
         Err(_) => Ok(vec![level("hw")?]),
+    }
+}
+
+/// `hw.perflevelN.name`. Further names may come; the order of the levels tells then which is faster.
+fn kind(name: &str) -> Option<CoreKind> {
+    match name {
+        "Performance" => Some(CoreKind::Performance),
+        "Efficiency" => Some(CoreKind::Efficiency),
+        _ => None,
     }
 }
 
@@ -51,6 +64,9 @@ fn number_cpus(levels: &[Level]) -> Vec<Cpu> {
                 core: Some(core),
                 node: None,
                 class,
+                kind: level.kind,
+                capacity: None,
+                max_frequency_khz: None,
                 siblings: siblings.clone(),
             }));
             core += 1;
@@ -69,16 +85,20 @@ mod tests {
             Level {
                 logical: 4,
                 physical: 4,
+                kind: kind("Performance"),
             },
             Level {
                 logical: 2,
                 physical: 2,
+                kind: kind("Efficiency"),
             },
         ]);
         assert_eq!(
             cpus.iter().map(|cpu| cpu.class).collect::<Vec<_>>(),
             [0, 0, 0, 0, 1, 1]
         );
+        assert_eq!(cpus[3].kind, Some(CoreKind::Performance));
+        assert_eq!(cpus[4].kind, Some(CoreKind::Efficiency));
         assert_eq!(Topology { cpus }.physical_cores(), 6);
     }
 
@@ -87,6 +107,7 @@ mod tests {
         let cpus = number_cpus(&[Level {
             logical: 8,
             physical: 4,
+            kind: kind("Standard"),
         }]);
         assert_eq!(cpus[3].siblings.to_string(), "2-3");
         assert_eq!(Topology { cpus }.physical_cores(), 4);

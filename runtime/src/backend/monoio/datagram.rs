@@ -1,9 +1,9 @@
-//! Datagrams on monoio: wait for readiness, then receive until there is nothing left. No operation of the engine ever holds a
+//! Datagrams on monoio: receive until there is nothing left, then wait for readiness. No operation of the engine ever holds a
 //! datagram, so a dropped receive cannot lose one, and one system call takes many.
 
 use super::stream::engine;
 use crate::{
-    backend::Datagram,
+    backend::{Datagram, KernelDatagrams},
     datagram::{Batch, Outbox, SendError},
 };
 use std::{
@@ -14,76 +14,44 @@ use std::{
 /// A UDP socket of one shard.
 #[derive(Debug)]
 pub struct MonoioDatagram {
-    socket: UdpSocket,
+    socket: KernelDatagrams,
     /// The same socket under another descriptor, in the one type of the engine that can wait for readiness.
     readiness: monoio::net::TcpStream,
 }
 
 impl MonoioDatagram {
     pub(super) fn adopt(socket: UdpSocket) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
+        let same = socket.try_clone()?;
         Ok(Self {
-            readiness: engine(socket.try_clone()?.into())?,
-            socket,
+            socket: KernelDatagrams::new(socket)?,
+            readiness: engine(same.into())?,
         })
     }
 }
 
 impl Datagram for MonoioDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
-        batch.clear();
-        loop {
-            receive(&self.socket, batch)?;
-            if !batch.is_empty() {
-                return Ok(());
-            }
+        while !self.socket.receive(batch)? {
             // Not relaxed: the engine must forget the readiness that was used up.
             self.readiness.readable(false).await?;
         }
+        Ok(())
     }
 
     async fn send(&mut self, outbox: &mut Outbox) -> Result<(), SendError> {
-        loop {
-            let Some((to, bytes)) = outbox.iter().next() else {
-                return Ok(());
-            };
-            let sent = self.socket.send_to(bytes, to);
-            match sent {
-                Ok(_) => outbox.advance(1),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let waited = self.readiness.writable(false).await;
-                    waited.map_err(|error| SendError { to, error })?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    outbox.advance(1);
-                    return Err(SendError { to, error });
-                }
+        while !self.socket.send(outbox)? {
+            if let Err(error) = self.readiness.writable(false).await {
+                return Err(outbox.fail(error));
             }
         }
+        Ok(())
     }
 
     fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.socket.address()
     }
 
     fn dropped(&self) -> Option<u64> {
-        None
+        self.socket.dropped()
     }
-}
-
-fn receive(socket: &UdpSocket, batch: &mut Batch) -> io::Result<()> {
-    let mut bytes = [0; 65_536];
-    while batch.len() < batch.capacity() {
-        match socket.recv_from(&mut bytes) {
-            Ok((filled, from)) => {
-                batch.push(from, &bytes[..filled]);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if batch.is_empty() => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(())
 }

@@ -15,17 +15,17 @@ mod stream;
 #[cfg_attr(not(target_os = "linux"), path = "no_uring.rs")]
 mod uring;
 
-use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound};
+use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound, dial};
 use crate::{
     accept::Endpoint,
     address::Address,
+    bind_error::BindError,
     executor::{self, Core, Turn},
     options::{DatagramEndpoint, EngineOptions, StreamOptions},
 };
 use datagram::MonoioDatagram;
 use listener::MonoioListener;
 use park::Park;
-use shardloop_platform::socket::BindError;
 use std::{
     future::Future,
     io,
@@ -96,7 +96,10 @@ macro_rules! sockets {
             addresses: &[Address],
             options: &ConnectOptions,
         ) -> io::Result<MonoioStream> {
-            MonoioStream::connect(addresses, options, $blocking).await
+            dial::first(addresses, options, async |address, options| {
+                MonoioStream::connect(address, options, $blocking).await
+            })
+            .await
         }
     };
 }
@@ -143,7 +146,7 @@ impl Backend for MonoioLegacy {
             .with_entries(options.ring_entries.clamp(256, 32_768))
             .enable_timer()
             .build()?;
-        run_on(runtime, false, main)
+        run_on(runtime, false, options, main)
     }
 }
 
@@ -152,6 +155,7 @@ impl Backend for MonoioLegacy {
 fn run_on<D, F>(
     mut runtime: monoio::Runtime<D>,
     blocking: bool,
+    options: &EngineOptions,
     main: impl FnOnce() -> F,
 ) -> io::Result<Ended<F::Output>>
 where
@@ -159,7 +163,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let (core, wakes) = Core::new(Instant::now)?;
+    let (core, wakes) = Core::new(Instant::now, options)?;
     executor::enter(&core, || {
         runtime.block_on(async {
             let parker = Park::new(wakes, blocking)?;

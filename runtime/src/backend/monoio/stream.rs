@@ -14,13 +14,12 @@
 
 use crate::{
     address::Address,
-    backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
+    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes, dial},
     context,
-    executor::{Core, Idle, InFlight},
+    executor::{Core, Idle, InFlight, Open},
     lease::{Class, Lease, Sizing, Vacant},
     metrics::Counters,
     options::StreamOptions,
-    time,
 };
 use monoio::{
     BufResult,
@@ -31,7 +30,7 @@ use monoio::{
     },
 };
 use shardloop_platform::socket;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 use std::{
     cell::{Cell, RefCell},
     convert::Infallible,
@@ -40,7 +39,6 @@ use std::{
     io,
     net::TcpStream,
     os::fd::OwnedFd,
-    path::Path,
     pin::Pin,
     rc::Rc,
     task::Poll,
@@ -71,67 +69,26 @@ impl MonoioStream {
     fn on(socket: OwnedFd, blocking: bool) -> io::Result<Self> {
         socket::set_nonblocking(&socket, !blocking)?;
         let stream = engine(socket)?;
-        let core = context::current();
-        core.counters().adopted.add(1);
+        let open = Open::new(context::current());
         let (read, write) = stream.into_split();
         Ok(Self {
-            recv: MonoioRecv::new(read, core.clone()),
+            recv: MonoioRecv::new(read, open.clone()),
             send: MonoioSend {
                 half: write,
-                core,
+                open,
                 state: State::Whole,
             },
         })
     }
 
     pub(super) async fn connect(
-        addresses: &[Address],
-        options: &ConnectOptions,
+        address: &Address,
+        options: &StreamOptions,
         blocking: bool,
     ) -> io::Result<Self> {
-        let attempt = async {
-            let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to");
-            for address in addresses {
-                match connect_one(address, &options.stream, blocking).await {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
-        };
-        time::timeout(options.deadline, attempt)
-            .await
-            .unwrap_or_else(|_| {
-                let text = format!("no connection within {:?}", options.deadline);
-                Err(io::Error::new(io::ErrorKind::TimedOut, text))
-            })
+        let (socket, address) = dial::socket(address, options)?;
+        Self::on(connected(socket, &address).await?.into(), blocking)
     }
-}
-
-async fn connect_one(
-    address: &Address,
-    options: &StreamOptions,
-    blocking: bool,
-) -> io::Result<MonoioStream> {
-    let socket = match address {
-        Address::Inet(address) => {
-            let domain = Domain::for_address(*address);
-            let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-            options.apply(&socket)?;
-            connected(socket, &SockAddr::from(*address)).await?
-        }
-        Address::Unix(path) => {
-            let path = path.as_deref().unwrap_or(Path::new(""));
-            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            let options = StreamOptions {
-                nodelay: false,
-                ..*options
-            };
-            options.apply(&socket)?;
-            connected(socket, &SockAddr::unix(path)?).await?
-        }
-    };
-    MonoioStream::on(socket.into(), blocking)
 }
 
 /// Connects a socket, waiting until that is done or has failed.
@@ -187,16 +144,16 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
-    core: Rc<Core>,
+    _open: Rc<Open>,
 }
 
 impl MonoioRecv {
-    fn new(half: OwnedReadHalf<Engine>, core: Rc<Core>) -> Self {
+    fn new(half: OwnedReadHalf<Engine>, open: Rc<Open>) -> Self {
         let slot = Rc::<Slot>::default();
         Self {
-            pump: Box::pin(pump(half, core.clone(), slot.clone())),
+            pump: Box::pin(pump(half, open.core().clone(), slot.clone())),
             slot,
-            core,
+            _open: open,
         }
     }
 }
@@ -209,12 +166,6 @@ impl RecvHalf for MonoioRecv {
             let Poll::Pending = self.pump.as_mut().poll(cx);
             self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
         })
-    }
-}
-
-impl Drop for MonoioRecv {
-    fn drop(&mut self) {
-        self.core.connection_gone(Class::SMALLEST.bytes());
     }
 }
 
@@ -349,7 +300,7 @@ unsafe impl IoBufMut for Filling {
 /// The sending half.
 pub struct MonoioSend {
     half: OwnedWriteHalf<Engine>,
-    core: Rc<Core>,
+    open: Rc<Open>,
     state: State,
 }
 
@@ -357,18 +308,18 @@ pub struct MonoioSend {
 enum State {
     /// Everything that was to be sent was sent.
     Whole,
-    /// A send is under way, or was dropped under way.
+    /// A send is under way, was dropped under way, or has failed.
     Midway,
 }
 
 impl SendHalf for MonoioSend {
     async fn send_all<B: Bytes>(&mut self, bytes: B) -> (io::Result<()>, B) {
         if self.state == State::Midway {
-            return (Err(dropped_midway()), bytes);
+            return (Err(bytes::dropped_midway()), bytes);
         }
         let sending = Sending {
             bytes,
-            _in_flight: self.core.send_in_flight(),
+            _in_flight: self.open.core().send_in_flight(),
         };
         let all = sending.bytes_init();
         if all == 0 {
@@ -385,7 +336,10 @@ impl SendHalf for MonoioSend {
             }
             Err(error) => (Err(error), sending),
         };
-        self.state = State::Whole;
+        // After an error nobody knows how much of it the peer has.
+        if result.is_ok() {
+            self.state = State::Whole;
+        }
         (result, sending.bytes)
     }
 
@@ -410,13 +364,6 @@ async fn send_rest<B: Bytes>(
 ) -> (io::Result<()>, Sending<B>) {
     let (result, rest) = half.write_all(sending.slice(sent..)).await;
     (result.map(drop), rest.into_inner())
-}
-
-fn dropped_midway() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::BrokenPipe,
-        "an earlier send on this connection was dropped before it finished, so the peer may have part of it; close the connection",
-    )
 }
 
 /// The application's bytes while the engine may read them.

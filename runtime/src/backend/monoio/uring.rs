@@ -87,6 +87,10 @@ where
         .with_entries(ring.entries)
         .uring_builder(flags)
         .enable_timer()
-        .build()?;
-    run_on(runtime, true, main)
+        .build()
+        .map_err(|error| {
+            let reason = shardloop_platform::uring::explain(&ring, &error);
+            io::Error::new(error.kind(), reason)
+        })?;
+    run_on(runtime, true, options, main)
 }

@@ -2,17 +2,18 @@
 
 use super::{
     link::Way,
-    listener::{outside, refused},
+    listener::refused,
     log::Noted,
     net::{Event, Net, Place, State, Waiter},
 };
 use crate::{
     address::Address,
     backend::Datagram,
+    bind_error::BindError,
     datagram::{Batch, LARGEST_BYTES, Outbox, SendError},
     options::DatagramEndpoint,
 };
-use shardloop_platform::socket::{BindCause, BindError};
+use shardloop_platform::socket::BindCause;
 use std::{
     collections::VecDeque,
     fmt,
@@ -228,13 +229,11 @@ pub struct SimBoundDatagram {
 
 impl SimBoundDatagram {
     pub(super) fn bind(endpoint: &DatagramEndpoint, count: usize) -> Result<Vec<Self>, BindError> {
-        let address = Some(endpoint.address);
-        let place = Place::current().ok_or_else(|| outside(address))?;
+        let refused = |cause| refused(&endpoint.address.into(), cause);
+        let place = Place::current().ok_or_else(|| refused(BindCause::NotThisHost))?;
         let (net, host) = (&place.net, place.host);
         net.with(|state| {
-            let sockets = state
-                .open(host, endpoint, count)
-                .map_err(|cause| refused(address, cause))?;
+            let sockets = state.open(host, endpoint, count).map_err(refused)?;
             let bound = |socket: u64| Self {
                 net: net.clone(),
                 address: state.sockets[&socket].address,
@@ -308,13 +307,14 @@ impl Datagram for SimDatagram {
         let (net, socket) = (&self.bound.net, self.bound.socket);
         loop {
             let first = outbox.iter().next();
-            let sent =
-                first.map(|(to, bytes)| (to, net.with(|state| state.send(socket, to, bytes))));
-            let Some((to, sent)) = sent else {
+            let sent = first.map(|(to, bytes)| net.with(|state| state.send(socket, to, bytes)));
+            let Some(sent) = sent else {
                 return Ok(());
             };
-            outbox.advance(1);
-            sent.map_err(|error| SendError { to, error })?;
+            match sent {
+                Ok(()) => outbox.advance(1),
+                Err(error) => return Err(outbox.fail(error)),
+            }
         }
     }
 

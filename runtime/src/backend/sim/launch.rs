@@ -35,11 +35,8 @@ pub(super) fn bind(net: &Net, host: usize, plan: &Plan) -> Result<Bound<Sim>, La
     };
     // A shard that runs nothing: endpoints are bound where the current shard is.
     let remote = Remote::with_bell(Arc::new(Bell::None)).map_err(LaunchError::Thread)?;
-    let binding = Core::of(
-        remote,
-        Now::World(net.clock().clone()),
-        Some(Rc::new(place)),
-    );
+    let now = Now::World(net.clock().clone());
+    let binding = Core::of(remote, now, &plan.engine, Some(Rc::new(place)));
     context::enter(&binding, || Bound::new(plan))
 }
 
@@ -76,7 +73,7 @@ pub(super) fn settle<T: 'static>(
     let addresses = bound.addresses.clone();
     for (index, portion) in bound.portions().enumerate() {
         let newcomer = turns
-            .arrive(host, turns.len() + index)
+            .arrive(host, turns.len() + index, &plan.engine)
             .map_err(failed(index))?;
         let adopted = context::enter(&newcomer.core, || portion.adopt()).map_err(failed(index))?;
         newcomers.push((newcomer, adopted));

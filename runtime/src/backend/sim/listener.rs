@@ -4,14 +4,18 @@ use super::{
     net::{Net, Place, State, Waiter},
     stream::SimSocket,
 };
-use crate::{accept::Endpoint, address::Address, backend::Listener};
-use shardloop_platform::socket::{BindCause, BindError};
+use crate::{
+    accept::{Accept, Endpoint},
+    address::Address,
+    backend::Listener,
+    bind_error::BindError,
+};
+use shardloop_platform::socket::{self, BindCause, UnixBindCause, UnixBindError};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fmt,
     future::poll_fn,
     io::{self, ErrorKind},
-    net::SocketAddr,
     task::Poll,
 };
 
@@ -21,7 +25,10 @@ pub(super) struct Door {
     address: Address,
     backlog: usize,
     waiting: VecDeque<u64>,
-    waiter: Option<Waiter>,
+    /// By their shards, of which several may accept from it.
+    waiters: BTreeMap<usize, Waiter>,
+    /// Handles to it.
+    handles: usize,
 }
 
 impl Door {
@@ -42,7 +49,9 @@ impl State {
         {
             return Err(BindCause::NotThisHost);
         }
-        let members: Vec<_> = (0..count).map(|_| self.number()).collect();
+        let spread = endpoint.accept == Accept::ReusePort;
+        let (doors, handles) = if spread { (count, 1) } else { (1, count) };
+        let members: Vec<_> = (0..doors).map(|_| self.number()).collect();
         let (wish, only_v6) = (&endpoint.address, endpoint.only_v6);
         let names = &mut self.stream_names;
         let address = names.claim(host, wish, only_v6, members.clone())?;
@@ -53,19 +62,22 @@ impl State {
                 // As on Linux, one always finds room.
                 backlog: (endpoint.backlog as usize).max(1),
                 waiting: VecDeque::new(),
-                waiter: None,
+                waiters: BTreeMap::new(),
+                handles,
             };
             self.doors.insert(*number, door);
         }
-        Ok(members)
+        Ok(members.into_iter().cycle().take(count).collect())
     }
 
     /// A connection waits to be accepted.
     pub(super) fn queue(&mut self, door: u64, connection: u64) {
         if let Some(door) = self.doors.get_mut(&door) {
             door.waiting.push_back(connection);
-            let waiter = door.waiter.take();
-            self.wake(waiter);
+            // Whoever is first gets it.
+            for waiter in std::mem::take(&mut door.waiters).into_values() {
+                self.wake(Some(waiter));
+            }
         }
     }
 
@@ -74,7 +86,7 @@ impl State {
             return Poll::Ready(Err(ErrorKind::NotConnected.into()));
         };
         let Some(id) = door.waiting.pop_front() else {
-            let old = door.waiter.replace(waiter);
+            let old = door.waiters.insert(waiter.shard(), waiter);
             self.forget(old);
             return Poll::Pending;
         };
@@ -82,15 +94,22 @@ impl State {
         Poll::Ready(Ok((id, peer.unwrap_or(Address::Unix(None)))))
     }
 
-    /// Nobody listens there any more: who waits is turned away.
+    /// Somebody does not listen there any more; with the last of them, who waits is turned away.
     fn shut(&mut self, number: u64) {
-        let Some(door) = self.doors.remove(&number) else {
+        let Some(door) = self.doors.get_mut(&number) else {
             return;
         };
-        self.stream_names.leave(door.host, &door.address, number);
-        self.forget(door.waiter);
-        for connection in door.waiting {
-            self.turn_away(connection);
+        door.handles -= 1;
+        if door.handles == 0
+            && let Some(door) = self.doors.remove(&number)
+        {
+            self.stream_names.leave(door.host, &door.address, number);
+            for waiter in door.waiters.into_values() {
+                self.forget(Some(waiter));
+            }
+            for connection in door.waiting {
+                self.turn_away(connection);
+            }
         }
     }
 }
@@ -104,13 +123,12 @@ pub struct SimBound {
 
 impl SimBound {
     pub(super) fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Self>, BindError> {
-        let address = endpoint.address.inet();
-        let place = Place::current().ok_or_else(|| outside(address))?;
+        let refused = |cause| refused(&endpoint.address, cause);
+        // Where there is no world nothing is bound.
+        let place = Place::current().ok_or_else(|| refused(BindCause::NotThisHost))?;
         let (net, host) = (&place.net, place.host);
         net.with(|state| {
-            let doors = state
-                .listen(host, endpoint, count)
-                .map_err(|cause| refused(address, cause))?;
+            let doors = state.listen(host, endpoint, count).map_err(refused)?;
             let bound = |door: u64| Self {
                 net: net.clone(),
                 address: state.doors[&door].address.clone(),
@@ -125,18 +143,23 @@ impl SimBound {
     }
 }
 
-/// What is not bound, and why.
-pub(super) fn refused(address: Option<SocketAddr>, cause: BindCause) -> BindError {
-    BindError {
-        address: address.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))),
-        cause,
-        errno: None,
+/// An address that could not be bound.
+pub(super) fn refused(address: &Address, cause: BindCause) -> BindError {
+    match address {
+        Address::Inet(address) => BindError::Inet(socket::BindError {
+            address: *address,
+            cause,
+            errno: None,
+        }),
+        Address::Unix(path) => BindError::Unix(UnixBindError {
+            path: path.clone().unwrap_or_default(),
+            cause: match cause {
+                BindCause::InUse => UnixBindCause::InUse,
+                _ => UnixBindCause::Other,
+            },
+            errno: None,
+        }),
     }
-}
-
-/// Where there is no world nothing is bound.
-pub(super) fn outside(address: Option<SocketAddr>) -> BindError {
-    refused(address, BindCause::NotThisHost)
 }
 
 impl Drop for SimBound {

@@ -44,7 +44,8 @@ pub use world::{Fault, Host, Outcome, World};
 use crate::{
     accept::Endpoint,
     address::Address,
-    backend::{Backend, Capabilities, ConnectOptions, Ended, Unavailable},
+    backend::{Backend, Capabilities, ConnectOptions, Ended, Unavailable, dial},
+    bind_error::BindError,
     context,
     launch::{LaunchError, Plan, Running},
     options::{DatagramEndpoint, EngineOptions, StreamOptions},
@@ -54,7 +55,6 @@ use crate::{
 use link::Link as Between;
 use net::Net;
 use random::Random;
-use shardloop_platform::socket::BindError;
 use std::{
     cell::RefCell,
     future::Future,
@@ -85,7 +85,7 @@ impl Backend for Sim {
 
     /// Runs one shard in a world of its own, on the calling thread. If nothing more can happen before it has ended, it is ended by
     /// force.
-    fn run<F>(_options: &EngineOptions, main: impl FnOnce() -> F) -> io::Result<Ended<F::Output>>
+    fn run<F>(options: &EngineOptions, main: impl FnOnce() -> F) -> io::Result<Ended<F::Output>>
     where
         F: Future + 'static,
         F::Output: 'static,
@@ -94,7 +94,7 @@ impl Backend for Sim {
         let net = Net::new(&mut random, Between::loopback(), Between::loopback(), false);
         let host = net.with(|state| state.add_host(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let mut turns = Turns::new(net, Arc::new(Bell::None), random);
-        let shard = turns.arrive(host, 0)?;
+        let shard = turns.arrive(host, 0, options)?;
         let remote = shard.core.remote().clone();
         let end = Rc::new(RefCell::new(None));
         let left = end.clone();
@@ -136,7 +136,7 @@ impl Backend for Sim {
     }
 
     async fn connect(addresses: &[Address], options: &ConnectOptions) -> io::Result<SimStream> {
-        SimStream::connect(addresses, options).await
+        dial::first(addresses, options, SimStream::connect).await
     }
 
     fn bind_datagram(

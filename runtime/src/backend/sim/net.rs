@@ -63,6 +63,10 @@ impl Waiter {
             waker: cx.waker().clone(),
         }
     }
+
+    pub(super) fn shard(&self) -> usize {
+        self.shard
+    }
 }
 
 /// Everything there is in a network.

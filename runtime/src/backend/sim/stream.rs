@@ -8,12 +8,11 @@ use super::{
 };
 use crate::{
     address::Address,
-    backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
+    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes},
     context,
-    executor::Core,
+    executor::Open,
     lease::{Class, Lease, Sizing},
     options::StreamOptions,
-    time,
 };
 use std::{
     fmt,
@@ -75,8 +74,7 @@ impl SimStream {
     }
 
     fn new(place: &Place, connection: u64, side: usize) -> Self {
-        let core = context::current();
-        core.counters().adopted.add(1);
+        let open = Open::new(context::current());
         let end = |half| End {
             net: place.net.clone(),
             shard: place.shard,
@@ -87,57 +85,36 @@ impl SimStream {
         Self {
             recv: SimRecv {
                 end: end(Half::Recv),
-                core,
+                open: open.clone(),
                 sizing: Sizing::default(),
             },
             send: SimSend {
                 end: end(Half::Send),
+                _open: open,
                 is_midway: false,
             },
         }
     }
 
-    pub(super) async fn connect(
-        addresses: &[Address],
-        options: &ConnectOptions,
-    ) -> io::Result<Self> {
-        let attempt = async {
-            let mut last = io::Error::new(ErrorKind::InvalidInput, "no address to connect to");
-            for address in addresses {
-                match connect_one(address, &options.stream).await {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => last = error,
-                }
+    pub(super) async fn connect(address: &Address, options: &StreamOptions) -> io::Result<Self> {
+        /// Gives up when it is dropped.
+        struct Attempt<'a>(&'a Net, u64);
+        impl Drop for Attempt<'_> {
+            fn drop(&mut self) {
+                self.0.with(|state| state.give_up(self.1));
             }
-            Err(last)
-        };
-        time::timeout(options.deadline, attempt)
-            .await
-            .unwrap_or_else(|_| {
-                let text = format!("no connection within {:?}", options.deadline);
-                Err(io::Error::new(ErrorKind::TimedOut, text))
-            })
-    }
-}
-
-async fn connect_one(address: &Address, options: &StreamOptions) -> io::Result<SimStream> {
-    /// Gives up when it is dropped.
-    struct Attempt<'a>(&'a Net, u64);
-    impl Drop for Attempt<'_> {
-        fn drop(&mut self) {
-            self.0.with(|state| state.give_up(self.1));
         }
+        let place = Place::current().ok_or(ErrorKind::Unsupported)?;
+        let begun = place
+            .net
+            .with(|state| state.begin(place.host, address, options));
+        let attempt = Attempt(&place.net, begun?);
+        let connection = poll_fn(|cx| {
+            let waiter = Waiter::new(place.shard, cx);
+            place.net.with(|state| state.attempted(attempt.1, waiter))
+        });
+        Ok(Self::new(&place, connection.await?, 0))
     }
-    let place = Place::current().ok_or(ErrorKind::Unsupported)?;
-    let begun = place
-        .net
-        .with(|state| state.begin(place.host, address, options));
-    let attempt = Attempt(&place.net, begun?);
-    let connection = poll_fn(|cx| {
-        let waiter = Waiter::new(place.shard, cx);
-        place.net.with(|state| state.attempted(attempt.1, waiter))
-    });
-    Ok(SimStream::new(&place, connection.await?, 0))
 }
 
 /// What a half knows of its end of a connection. Dropping it closes that half.
@@ -196,7 +173,7 @@ impl Stream for SimStream {
 /// The receiving half.
 pub struct SimRecv {
     end: End,
-    core: Rc<Core>,
+    open: Rc<Open>,
     sizing: Sizing,
 }
 
@@ -211,14 +188,15 @@ impl RecvHalf for SimRecv {
             side,
             ..
         } = &self.end;
-        let pool = self.core.pool();
+        let core = self.open.core();
+        let pool = core.pool();
         let class = self.sizing.class();
         let received = poll_fn(|cx| {
             let waiter = Waiter::new(*shard, cx);
             net.with(|state| state.read(*connection, *side, || pool.take(class), waiter))
         });
         let received = received.await?;
-        self.core.want_sweep();
+        core.want_sweep();
         let Some((vacant, count)) = received else {
             return Ok(pool.take(Class::SMALLEST).filled(0));
         };
@@ -236,17 +214,26 @@ impl fmt::Debug for SimRecv {
 }
 
 /// The sending half.
-#[derive(Debug)]
 pub struct SimSend {
     end: End,
-    /// A send is under way, or was dropped under way.
+    _open: Rc<Open>,
+    /// A send is under way, was dropped under way, or has failed.
     is_midway: bool,
+}
+
+impl fmt::Debug for SimSend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimSend")
+            .field("end", &self.end)
+            .field("is_midway", &self.is_midway)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SendHalf for SimSend {
     async fn send_all<B: Bytes>(&mut self, bytes: B) -> (io::Result<()>, B) {
         if self.is_midway {
-            return (Err(dropped_midway()), bytes);
+            return (Err(bytes::dropped_midway()), bytes);
         }
         self.is_midway = true;
         let end = &self.end;
@@ -267,7 +254,8 @@ impl SendHalf for SimSend {
             Poll::Ready(Ok(()))
         });
         let result = result.await;
-        self.is_midway = false;
+        // After an error nobody knows how much of it the peer has.
+        self.is_midway = result.is_err();
         (result, bytes)
     }
 
@@ -280,11 +268,4 @@ impl SendHalf for SimSend {
         } = &self.end;
         net.with(|state| state.end(*connection, *side))
     }
-}
-
-fn dropped_midway() -> io::Error {
-    io::Error::new(
-        ErrorKind::BrokenPipe,
-        "an earlier send on this connection was dropped before it finished, so the peer may have part of it; close the connection",
-    )
 }

@@ -17,6 +17,7 @@ use crate::{
     context,
     executor::{Core, Now, Parker, Turn},
     launch::{Served, ShardReport, report},
+    options::EngineOptions,
     placement::Seat,
     wake::{Bell, Remote},
 };
@@ -127,7 +128,12 @@ impl Turns {
     ///
     /// # Errors
     /// This process has all the shards it can have.
-    pub(super) fn arrive(&mut self, host: usize, shard: usize) -> io::Result<Newcomer> {
+    pub(super) fn arrive(
+        &mut self,
+        host: usize,
+        shard: usize,
+        options: &EngineOptions,
+    ) -> io::Result<Newcomer> {
         let place = Place {
             net: self.net.clone(),
             host,
@@ -136,7 +142,7 @@ impl Turns {
         let remote = Remote::with_bell(self.bell.clone())?;
         let now = Now::World(self.net.clock().clone());
         Ok(Newcomer {
-            core: Core::of(remote, now, Some(Rc::new(place))),
+            core: Core::of(remote, now, options, Some(Rc::new(place))),
             deadline: Rc::default(),
         })
     }

@@ -1,11 +1,12 @@
 //! Sockets: options as plain data, listeners that notice somebody else's server, and the bare calls an engine
 //! needs. Also the limit on descriptors, which is what accepting runs into.
 //!
+//! Listeners and connections of TCP are here, UDP sockets in `datagram`, sockets that are files in `local`. Sending
+//! and receiving many datagrams with one call is [`crate::datagram`].
+//!
 //! Every socket made here is closed on exec and does not block. No call here raises SIGPIPE on Linux; on macOS
 //! that is an option of the socket, which the standard library, socket2 and [`accept`] set.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,13 +14,24 @@ use std::os::fd::{AsFd, AsRawFd};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::MsgFlags;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::sys::{os, unix};
 use crate::{NotExposed, Reading};
 
-/// Whether SO_REUSEPORT spreads connections over the listeners of a group: on Linux (3.9) it does; macOS gives
-/// them all to one.
+mod bind;
+mod datagram;
+mod local;
+
+pub use bind::{BindCause, BindError};
+pub use datagram::{
+    DatagramGranted, DatagramOptions, SocketMemory, bind_datagram, bind_datagram_group,
+    granted_datagram, report_drops, socket_memory,
+};
+pub use local::{UnixBindCause, UnixBindError, accept_unix, listen_unix};
+
+/// Whether SO_REUSEPORT spreads connections over the listeners of a group, and datagrams over its sockets: on Linux
+/// (3.9) it does; macOS gives them all to one.
 pub const REUSE_PORT_SPREADS: bool = os::socket::REUSE_PORT_SPREADS;
 
 /// Whether a nonblocking connect(2) has begun and will tell its result later (EINPROGRESS).
@@ -52,10 +64,10 @@ impl StreamOptions {
             socket.set_tcp_nodelay(true)?;
         }
         if let Some(bytes) = self.send_buffer_bytes {
-            socket.set_send_buffer_size(bytes)?;
+            socket.set_send_buffer_size(buffer_size(bytes))?;
         }
         if let Some(bytes) = self.receive_buffer_bytes {
-            socket.set_recv_buffer_size(bytes)?;
+            socket.set_recv_buffer_size(buffer_size(bytes))?;
         }
         Ok(())
     }
@@ -108,7 +120,7 @@ pub struct ListenOptions {
 pub fn listen(options: &ListenOptions) -> Result<TcpListener, BindError> {
     let fail = |error: io::Error| BindError::new(options.address, &error);
     let socket = bound(options, options.reuse_port).map_err(fail)?;
-    socket.listen(backlog(options)).map_err(fail)?;
+    socket.listen(backlog(options.backlog)).map_err(fail)?;
     Ok(socket.into())
 }
 
@@ -132,7 +144,7 @@ pub fn listen_group(options: &ListenOptions, count: usize) -> Result<Vec<TcpList
     if count > 1 || options.reuse_port {
         first.set_reuse_port(true).map_err(fail)?;
     }
-    first.listen(backlog(options)).map_err(fail)?;
+    first.listen(backlog(options.backlog)).map_err(fail)?;
     let first = TcpListener::from(first);
     let address = first.local_addr().map_err(fail)?;
     let further = ListenOptions {
@@ -165,98 +177,15 @@ fn bound(options: &ListenOptions, reuse_port: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn backlog(options: &ListenOptions) -> i32 {
-    i32::try_from(options.backlog).unwrap_or(i32::MAX)
+fn backlog(connections: u32) -> i32 {
+    i32::try_from(connections).unwrap_or(i32::MAX)
 }
 
-/// An address that could not be listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BindError {
-    /// The address.
-    pub address: SocketAddr,
-    /// What kind of refusal it was.
-    pub cause: BindCause,
-    /// The operating system's error number, if it came from there.
-    pub errno: Option<i32>,
+/// A buffer size as the option's type has room for; beyond it the number would turn negative.
+fn buffer_size(bytes: usize) -> usize {
+    const LARGEST: usize = i32::MAX.unsigned_abs() as usize;
+    bytes.min(LARGEST)
 }
-
-/// Why an address could not be listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BindCause {
-    /// Something listens there already (EADDRINUSE).
-    InUse,
-    /// The port is privileged, or a policy forbids it (EACCES, EPERM).
-    Permission,
-    /// No interface of this host has that address (EADDRNOTAVAIL).
-    NotThisHost,
-    /// The host has no such address family: IPv6 is switched off (EAFNOSUPPORT).
-    NoSuchFamily,
-    /// Anything else; the number tells.
-    Other,
-}
-
-impl BindError {
-    fn new(address: SocketAddr, error: &io::Error) -> Self {
-        let errno = error.raw_os_error();
-        let cause = match errno.map(Errno::from_raw) {
-            Some(Errno::EADDRINUSE) => BindCause::InUse,
-            Some(Errno::EACCES | Errno::EPERM) => BindCause::Permission,
-            Some(Errno::EADDRNOTAVAIL) => BindCause::NotThisHost,
-            Some(Errno::EAFNOSUPPORT) => BindCause::NoSuchFamily,
-            _ => BindCause::Other,
-        };
-        Self {
-            address,
-            cause,
-            errno,
-        }
-    }
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            address,
-            cause,
-            errno,
-        } = self;
-        let port = address.port();
-        match cause {
-            BindCause::InUse => write!(
-                f,
-                "cannot listen on {address}: another server already does, and sharing the port would hand it \
-                 part of our connections; stop it, or use another port (0 picks a free one)"
-            ),
-            BindCause::Permission => write!(
-                f,
-                "cannot listen on {address}: this user must not use port {port}, so no client could reach us; \
-                 use a port from 1024 up, or grant the right to bind low ports"
-            ),
-            BindCause::NotThisHost => write!(
-                f,
-                "cannot listen on {address}: no interface of this host has the address {}, so nothing sent \
-                 there would arrive here; use an address of this host, or {} for all of them",
-                address.ip(),
-                if address.is_ipv6() { "[::]" } else { "0.0.0.0" }
-            ),
-            BindCause::NoSuchFamily => write!(
-                f,
-                "cannot listen on {address}: this host has {} switched off; use an address of the other family",
-                if address.is_ipv6() { "IPv6" } else { "IPv4" }
-            ),
-            BindCause::Other => write!(
-                f,
-                "cannot listen on {address}: {}; without a listener no client can connect; check the address \
-                 and the limits of this process",
-                errno.map_or("no reason given".to_owned(), |errno| {
-                    io::Error::from_raw_os_error(errno).to_string()
-                })
-            ),
-        }
-    }
-}
-
-impl Error for BindError {}
 
 /// Takes one waiting connection: nonblocking and closed on exec. Linux: one accept4(2); macOS: accept(2) and
 /// the flags, with SO_NOSIGPIPE. `None`: no connection waits. Interrupted calls and connections whose peer has
@@ -266,10 +195,17 @@ impl Error for BindError {}
 /// The operating system's; see [`is_descriptor_exhaustion`]. Linux also hands out network errors of the
 /// connection here (accept(2), "Error handling"): they concern that connection only.
 pub fn accept(listener: impl AsFd) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    match accept_any(listener)? {
+        Some((socket, peer)) => accepted(socket, &peer).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn accept_any(listener: impl AsFd) -> io::Result<Option<(Socket, SockAddr)>> {
     let listener = SockRef::from(&listener);
     loop {
         match os::socket::accept(&listener) {
-            Ok((socket, peer)) => return accepted(socket, &peer).map(Some),
+            Ok(accepted) => return Ok(Some(accepted)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if is_passing(&error) => {}
             Err(error) => return Err(error),
@@ -284,7 +220,7 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-fn accepted(socket: Socket, peer: &socket2::SockAddr) -> io::Result<(TcpStream, SocketAddr)> {
+fn accepted(socket: Socket, peer: &SockAddr) -> io::Result<(TcpStream, SocketAddr)> {
     // Darwin accepts a connection that is already gone with an empty address.
     let peer = peer.as_socket().ok_or(io::ErrorKind::ConnectionAborted)?;
     Ok((socket.into(), peer))
@@ -408,21 +344,6 @@ pub fn open_descriptors() -> Reading<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bind_error(errno: Errno) -> BindError {
-        let address = "203.0.113.1:80".parse().unwrap();
-        BindError::new(address, &io::Error::from(errno))
-    }
-
-    #[test]
-    fn every_refusal_says_what_why_and_what_to_do() {
-        let text = |errno| bind_error(errno).to_string();
-        assert!(text(Errno::EADDRINUSE).contains("another server already does"));
-        assert!(text(Errno::EACCES).contains("port from 1024 up"));
-        assert!(text(Errno::EADDRNOTAVAIL).contains("0.0.0.0 for all of them"));
-        assert!(text(Errno::EAFNOSUPPORT).contains("IPv4 switched off"));
-        assert!(text(Errno::EINVAL).contains("Invalid argument"));
-    }
 
     #[test]
     fn exhaustion_is_told_from_other_errors() {

@@ -1,4 +1,4 @@
-//! What else happens on the machine while we measure: CPU time of everybody, steal, pressure, load.
+//! CPU time of the whole machine.
 
 use std::time::Duration;
 
@@ -80,39 +80,6 @@ impl CpuTimes {
     pub fn total(&self) -> Duration {
         self.busy() + self.idle + self.iowait.unwrap_or_default() + self.steal.unwrap_or_default()
     }
-}
-
-/// Total time in which at least one runnable thread of the machine waited for a CPU, since boot, counted in
-/// microseconds.
-///
-/// Linux 4.20: the `some` line of `/proc/pressure/cpu` (kernel documentation, `accounting/psi.rst`).
-///
-/// # Errors
-/// [`NotExposed`] where the kernel is built or booted without it (`psi=1` turns it on), and on other systems.
-pub fn pressure_cpu() -> Reading<Duration> {
-    os::noise::pressure_cpu()
-}
-
-/// Time the threads of process `pid` (or of this one) spent runnable but not running, since each began, summed
-/// over the threads alive now.
-///
-/// Linux: the second field of `/proc/<pid>/task/*/schedstat`, in nanoseconds (kernel documentation,
-/// `scheduler/sched-stats.rst`).
-///
-/// # Errors
-/// [`NotExposed`] where the kernel does not keep it (needs CONFIG_SCHED_INFO), the process is gone, and on
-/// other systems.
-pub fn run_queue_wait(pid: Option<u32>) -> Reading<Duration> {
-    os::noise::run_queue_wait(pid)
-}
-
-/// Load average over 1, 5 and 15 minutes: threads running or ready to run, and on Linux those waiting for a
-/// disk (getloadavg(3)).
-///
-/// # Errors
-/// [`NotExposed`] when the host does not tell.
-pub fn load_average() -> Reading<[f64; 3]> {
-    os::noise::load_average()
 }
 
 #[cfg(test)]

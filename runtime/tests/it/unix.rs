@@ -1,0 +1,230 @@
+//! Unix sockets: streams like others, by a path instead of a port.
+
+use crate::{
+    client::Seeded,
+    engine::{assert_clean, echo_stream, on_every_engine},
+};
+use shardloop::{
+    Accept, Address, Backend, ConnectOptions, Endpoint, LaunchError, Plan, RecvHalf, SendHalf,
+    Shard, Stream, StreamOptions, join, launch, time,
+};
+use std::{
+    io::ErrorKind,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+on_every_engine!(
+    echo_all_sizes_by_path,
+    both_sides_close_one_after_the_other,
+    connections_are_handed_to_all_shards,
+    nobody_at_a_path_is_an_error,
+    a_server_that_is_alive_keeps_its_path,
+    a_path_is_free_again_after_the_end,
+    several_kinds_of_address_are_tried_in_turn,
+    reuse_port_is_refused,
+);
+
+/// A path of the calling test's own, gone at its end.
+struct Path(PathBuf);
+
+impl Path {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(
+            "shardloop-{}-{}.sock",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn address(&self) -> Address {
+        Address::unix(&self.0)
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        // Mostly it is gone with its server.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn connecting() -> ConnectOptions {
+    ConnectOptions {
+        // What only TCP knows is left aside.
+        stream: StreamOptions {
+            nodelay: true,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+        },
+        deadline: Duration::from_secs(60),
+    }
+}
+
+async fn connect<B: Backend>(address: &Address) -> B::Stream {
+    B::connect(std::slice::from_ref(address), &connecting())
+        .await
+        .expect("somebody listens")
+}
+
+/// Serves what comes with an echo.
+fn serve<B: Backend>(shard: &Shard<B>) {
+    let mut incoming = shard.incoming(0);
+    let tasks = shard.clone();
+    let accepting = async move {
+        while let Some((stream, _)) = incoming.next().await {
+            tasks.spawn(echo_stream(stream)).detach();
+        }
+    };
+    shard.spawn(accepting).detach();
+}
+
+/// Runs `body` on the only shard of a plan that serves `path` with an echo.
+fn with_server<B: Backend>(path: &Path, body: impl AsyncFn(Shard<B>) + Clone + Send + 'static) {
+    let plan = Plan::new(1).endpoint(Endpoint::unix(&path.0));
+    let service = async move |shard: Shard<B>| {
+        serve(&shard);
+        body(shard.clone()).await;
+        shard.stopper().drain();
+    };
+    let report = launch::<B, _>(plan, service).expect("starts").wait();
+    assert_clean(&report);
+    assert!(report.shards[0].result.is_ok());
+}
+
+async fn receive_exactly(stream: &mut impl RecvHalf, count: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let lease = stream.recv().await.expect("receiving works");
+        assert!(!lease.is_empty(), "the peer closed too early");
+        all.extend_from_slice(&lease);
+    }
+    all
+}
+
+fn echo_all_sizes_by_path<B: Backend>() {
+    let path = Path::new();
+    let expected = path.address();
+    with_server::<B>(&path, async move |shard| {
+        assert_eq!(*shard.address(0), expected);
+        let (mut recv, mut send) = connect::<B>(shard.address(0)).await.into_split();
+        let mut seeded = Seeded::new(3);
+        for size in [1, 4095, 4096, 4097, 65_536, 1 << 20] {
+            let question = seeded.bytes(size);
+            let sent = question.clone();
+            let sending = async {
+                let (result, bytes) = send.send_all(sent).await;
+                result.map(|()| bytes)
+            };
+            let receiving = receive_exactly(&mut recv, size);
+            let (sent, answer) = join(sending, receiving).await;
+            assert_eq!(sent.expect("sending works").len(), size);
+            assert!(answer == question, "{size} bytes");
+        }
+    });
+}
+
+fn both_sides_close_one_after_the_other<B: Backend>() {
+    let path = Path::new();
+    with_server::<B>(&path, async |shard| {
+        let mut stream = connect::<B>(shard.address(0)).await;
+        stream.send_all(&b"last words"[..]).await.0.expect("sent");
+        stream.shutdown_write().await.expect("told");
+        assert_eq!(receive_exactly(&mut stream, 10).await, b"last words");
+        // The other side has seen the end, and closes too: again and again the same.
+        assert!(stream.recv().await.expect("an orderly end").is_empty());
+        assert!(stream.recv().await.expect("an orderly end").is_empty());
+    });
+}
+
+fn connections_are_handed_to_all_shards<B: Backend>() {
+    let path = Path::new();
+    let plan = Plan::new(3).endpoint(Endpoint::unix(&path.0));
+    let service = async |shard: Shard<B>| {
+        let mut incoming = shard.incoming(0);
+        let mut clients = Vec::new();
+        if shard.index() == 0 {
+            for _ in 0..12 {
+                clients.push(connect::<B>(shard.address(0)).await);
+            }
+        }
+        for _ in 0..4 {
+            let (_, peer) = incoming.next().await.expect("four come");
+            assert_eq!(peer, Address::Unix(None), "a client has no path");
+        }
+    };
+    let report = launch::<B, _>(plan, service).expect("starts").wait();
+    assert_clean(&report);
+    assert!(report.shards.iter().all(|shard| shard.result.is_ok()));
+}
+
+fn nobody_at_a_path_is_an_error<B: Backend>() {
+    let path = Path::new();
+    let address = path.address();
+    crate::engine::on_shard::<B, _>(async move |_| {
+        let error = B::connect(std::slice::from_ref(&address), &connecting())
+            .await
+            .err()
+            .expect("nobody is there");
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            ),
+            "{error}"
+        );
+    });
+}
+
+fn a_server_that_is_alive_keeps_its_path<B: Backend>() {
+    let path = Path::new();
+    let again = path.0.clone();
+    with_server::<B>(&path, async move |shard| {
+        let Err(error) = B::bind(&Endpoint::unix(&again), 1) else {
+            panic!("the path is taken")
+        };
+        assert!(error.is_in_use(), "{error}");
+        assert!(error.to_string().contains("shardloop-"), "{error}");
+        // And nothing was taken from it.
+        let mut stream = connect::<B>(shard.address(0)).await;
+        stream.send_all(&b"?"[..]).await.0.expect("sent");
+        assert_eq!(receive_exactly(&mut stream, 1).await, b"?");
+    });
+}
+
+fn a_path_is_free_again_after_the_end<B: Backend>() {
+    let path = Path::new();
+    for _ in 0..3 {
+        // Each finds what the one before has left there.
+        with_server::<B>(&path, async |shard| {
+            drop(connect::<B>(shard.address(0)).await);
+            time::yield_now().await;
+        });
+    }
+}
+
+fn several_kinds_of_address_are_tried_in_turn<B: Backend>() {
+    let (path, nobody) = (Path::new(), Path::new());
+    let nobody_there = nobody.address();
+    with_server::<B>(&path, async move |shard| {
+        let addresses = [nobody_there.clone(), shard.address(0).clone()];
+        let mut stream = B::connect(&addresses, &connecting())
+            .await
+            .expect("the second answers");
+        stream.send_all(&b"?"[..]).await.0.expect("sent");
+        assert_eq!(receive_exactly(&mut stream, 1).await, b"?");
+    });
+}
+
+fn reuse_port_is_refused<B: Backend>() {
+    let path = Path::new();
+    let endpoint = Endpoint {
+        accept: Accept::ReusePort,
+        ..Endpoint::unix(&path.0)
+    };
+    let refused = launch::<B, _>(Plan::new(2).endpoint(endpoint), async |_: Shard<B>| {});
+    assert!(matches!(refused, Err(LaunchError::NoReusePort(_))));
+}
