@@ -3,15 +3,16 @@
 //! Each test runs in a process of its own, because what was refused to a process stays refused.
 
 use crate::{
+    client::{LONG, connecting},
     engine::{self, again, assert_clean, echo, plan, skip},
     watchdog,
 };
 use shardloop::{
-    Accept, Backend, ConnectOptions, EngineOptions, Error, Kind, LaunchError, MonoioLegacy,
-    MonoioUring, RecvHalf, Report, SendHalf, Service, Shard, StreamOptions, start,
+    Accept, Backend, EngineOptions, Error, Kind, LaunchError, MonoioLegacy, MonoioUring, RecvHalf,
+    Report, SendHalf, Service, Shard, start,
 };
 use shardloop_platform::uring::{Refusal, refuse};
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{path::PathBuf, process::Command};
 
 /// Echoes, and proves by a connection to itself that it does.
 #[derive(Clone)]
@@ -25,14 +26,7 @@ impl Service for Echo {
         }
         let serving = shard.spawn(echo(shard.clone()));
         let address = shard.address(0).clone();
-        let options = ConnectOptions {
-            stream: StreamOptions {
-                nodelay: true,
-                send_buffer_bytes: None,
-                receive_buffer_bytes: None,
-            },
-            deadline: Duration::from_secs(60),
-        };
+        let options = connecting(LONG);
         let mut stream = B::connect(&[address], &options).await?;
         stream.send_all(&b"?"[..]).await.0?;
         assert_eq!(&*stream.recv().await?, b"?");
