@@ -3,7 +3,7 @@
 //! # What of glommio 0.9 is avoided, and how
 //! * Its tasks: one future only (`executor`), the one that its `run` makes a task of by itself. A task that wakes itself would run in
 //!   a loop without a look at completions until the preemption timer fires (`park` has such a wake go round by the reactor); one that
-//!   panics ends the run; a task counts its wakers in 16 bits and stops the process beyond.
+//!   panics ends the run; a task counts its wakers in 16 bits and panics beyond.
 //! * Its accept: a dropped one loses the connection it got. `listener` waits for readiness and calls accept4 itself.
 //! * Its UDP sockets: what they send when the socket's buffer is full has a length of one byte, and a dropped receive loses what it
 //!   got. `datagram` waits for readiness, too.
