@@ -25,8 +25,8 @@
 //! later is queued for an executor that is gone, and keeps the memory of the task, about 8 KiB.
 //!
 //! # Options
-//! Memory for files is at the 64 KiB that glommio insists on (its default is 10 MiB): sockets use none of it. No spinning before it
-//! parks. The preemption timer only has a meaning between several of its tasks, and here is one.
+//! Memory for files is at the 64 KiB that glommio insists on (its default is 10 MiB): sockets use none of it. No spinning of its own
+//! before it parks: [`EngineOptions::spin`] is ours. The preemption timer only has a meaning between several of its tasks, and here is one.
 
 mod datagram;
 mod listener;
@@ -114,7 +114,7 @@ impl Backend for Glommio {
         };
         may_ask(options).map_err(|refused| unavailable(refused.to_string()))?;
         // Dropped again without having run anything, which leaves nothing behind.
-        build(options).map_err(|error| unavailable(advice(&error)))?;
+        build(options).map_err(|error| unavailable(error.to_string()))?;
         Ok(Capabilities {
             facility: "io_uring",
             ..Capabilities::default()
@@ -212,18 +212,19 @@ fn build(options: &EngineOptions) -> io::Result<LocalExecutor> {
         // No thread: nothing here is given to one.
         .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()));
     // Another thread may have taken the last descriptors since these were tried. Nothing is left then that could be in disorder.
-    match catch_unwind(AssertUnwindSafe(|| builder.make())) {
+    let made = match catch_unwind(AssertUnwindSafe(|| builder.make())) {
         Ok(made) => made.map_err(io::Error::from),
         Err(_) => Err(io::Error::other(
-            "glommio panicked while it was built; it says why on standard error",
+            "glommio panicked while it was built, and says why on standard error",
         )),
-    }
+    };
+    made.map_err(|error| io::Error::new(error.kind(), advice(&error)))
 }
 
 /// Why three rings could not be had where one could, and what to do about it.
 fn advice(error: &io::Error) -> String {
     format!(
-        "{error}; it needs three rings, of which one is polled (IORING_SETUP_IOPOLL), four descriptors and RLIMIT_MEMLOCK of at least \
+        "{error}; it needs three rings, one of them polled (IORING_SETUP_IOPOLL), four descriptors, and RLIMIT_MEMLOCK of at least \
          512 KiB: raise these (`ulimit -l`, `ulimit -n`) or take monoio-uring"
     )
 }
