@@ -264,7 +264,7 @@ pub trait Datagram: 'static {
 /// What an engine found when it was probed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The facility it uses: `io_uring`, `epoll`, `kqueue`.
+    /// The facility it uses: `io_uring`, `epoll`, `kqueue`, or `simulation`.
     pub facility: &'static str,
     /// Options it runs with, by their names in the manual.
     pub flags: Vec<&'static str>,

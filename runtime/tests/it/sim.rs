@@ -716,7 +716,7 @@ fn the_same_seed_gives_the_same_log_and_others_give_others() {
 
 /// Worlds of the property below: seconds of this machine, hours of theirs.
 const SEEDS: u64 = if cfg!(debug_assertions) {
-    1_000
+    2_000
 } else {
     10_000
 };

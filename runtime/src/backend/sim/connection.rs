@@ -246,6 +246,7 @@ impl State {
         let answer = Event::Answer {
             attempt: number,
             connection,
+            lost: 0,
         };
         self.schedule(at, answer);
     }
@@ -285,7 +286,7 @@ impl State {
         self.schedule(at, Event::Knock { attempt: number });
     }
 
-    pub(super) fn answer(&mut self, number: u64, connection: Option<u64>) {
+    pub(super) fn answer(&mut self, number: u64, connection: Option<u64>, lost: u32) {
         let Some(attempt) = self.attempts.get_mut(&number) else {
             if let Some(connection) = connection {
                 self.close(connection, 0);
@@ -293,11 +294,13 @@ impl State {
             return;
         };
         let (from, to) = attempt.way;
+        // Whoever waits for an answer gives up at its deadline, so it may as well be repeated for good, but ever more seldom.
         if self.links.loses((to, from), &mut self.random) {
-            let at = self.now() + KNOCK_NS;
+            let at = self.now() + (KNOCK_NS << lost.min(KNOCKS));
             let again = Event::Answer {
                 attempt: number,
                 connection,
+                lost: lost + 1,
             };
             return self.schedule(at, again);
         }
@@ -577,29 +580,30 @@ impl State {
             return;
         };
         let at = self.arrival(way, HEADER_BYTES);
-        self.schedule(
-            at,
-            Event::Reset {
-                connection: id,
-                side,
-            },
-        );
+        let reset = Event::Reset {
+            connection: id,
+            side,
+            lost: 0,
+        };
+        self.schedule(at, reset);
     }
 
-    pub(super) fn reset_arrives(&mut self, id: u64, side: usize) {
+    pub(super) fn reset_arrives(&mut self, id: u64, side: usize, lost: u32) {
         let Some(way) = self.connections.get(&id).map(|c| c.way(side)) else {
             return;
         };
         if self.links.is_partitioned(way) {
-            // Whatever else is sent is answered by one more.
-            let at = self.now() + RETRANSMIT_NS;
-            return self.schedule(
-                at,
-                Event::Reset {
+            // Whatever else is sent is answered by one more, and is given up after as many time-outs.
+            if lost < RETRANSMISSIONS {
+                let at = self.now() + (RETRANSMIT_NS << lost).min(RETRANSMIT_MOST_NS);
+                let again = Event::Reset {
                     connection: id,
                     side,
-                },
-            );
+                    lost: lost + 1,
+                };
+                self.schedule(at, again);
+            }
+            return;
         }
         self.fail(id, side, ErrorKind::ConnectionReset);
     }

@@ -14,7 +14,7 @@
 //!
 //! # What differs from a kernel
 //! Addresses are those of the world, Unix paths are names within a host, and no process outside can connect. There are no descriptors
-//! to run out of. What a receiver makes room for, its sender knows at once. A connection that fails by a reset may or may not still
+//! to run out of. A wake that comes from another shard is counted as one from another thread. What a receiver makes room for, its sender knows at once. A connection that fails by a reset may or may not still
 //! give what had arrived before.
 
 mod check;

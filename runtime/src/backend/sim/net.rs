@@ -97,11 +97,18 @@ pub(super) enum Event {
     Answer {
         attempt: u64,
         connection: Option<u64>,
+        /// How often it was lost.
+        lost: u32,
     },
     /// The first packet on the way to `side` of a connection arrives.
     Segment { connection: u64, side: usize },
     /// A reset reaches `side` of a connection.
-    Reset { connection: u64, side: usize },
+    Reset {
+        connection: u64,
+        side: usize,
+        /// How often it was lost.
+        lost: u32,
+    },
     /// A datagram arrives.
     Datagram {
         way: Way,
@@ -241,9 +248,14 @@ impl State {
             Event::Answer {
                 attempt,
                 connection,
-            } => self.answer(attempt, connection),
+                lost,
+            } => self.answer(attempt, connection, lost),
             Event::Segment { connection, side } => self.segment(connection, side),
-            Event::Reset { connection, side } => self.reset_arrives(connection, side),
+            Event::Reset {
+                connection,
+                side,
+                lost,
+            } => self.reset_arrives(connection, side, lost),
             Event::Datagram {
                 way,
                 from,
