@@ -34,13 +34,13 @@ mod park;
 mod readiness;
 mod stream;
 
-use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound, dial};
+use super::{
+    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound::kernel_sockets, dial,
+};
 use crate::{
-    accept::Endpoint,
     address::Address,
-    bind_error::BindError,
     executor::{self, Core, Turn},
-    options::{DatagramEndpoint, EngineOptions, StreamOptions},
+    options::{EngineOptions, StreamOptions},
 };
 use datagram::GlommioDatagram;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
@@ -53,7 +53,7 @@ use shardloop_platform::{
 use std::{
     future::Future,
     io,
-    net::{SocketAddr, UdpSocket},
+    net::UdpSocket,
     os::fd::OwnedFd,
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
@@ -100,11 +100,9 @@ const PREEMPT_EVERY: Duration = Duration::from_millis(100);
 impl Backend for Glommio {
     const NAME: &'static str = "glommio";
 
-    type Bound = Bound;
-    type Socket = OwnedFd;
+    kernel_sockets!();
     type Listener = GlommioListener;
     type Stream = GlommioStream;
-    type BoundDatagram = UdpSocket;
     type Datagram = GlommioDatagram;
 
     fn probe(options: &EngineOptions) -> Result<Capabilities, Unavailable> {
@@ -137,18 +135,6 @@ impl Backend for Glommio {
         })
     }
 
-    fn now() -> Instant {
-        Instant::now()
-    }
-
-    fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, BindError> {
-        bound::bind(endpoint, count)
-    }
-
-    fn address(bound: &Bound) -> io::Result<Address> {
-        bound.address()
-    }
-
     fn adopt_listener(bound: Bound) -> io::Result<GlommioListener> {
         GlommioListener::adopt(bound)
     }
@@ -159,21 +145,6 @@ impl Backend for Glommio {
 
     async fn connect(addresses: &[Address], options: &ConnectOptions) -> io::Result<GlommioStream> {
         dial::first(addresses, options, GlommioStream::connect).await
-    }
-
-    fn bind_datagram(
-        endpoint: &DatagramEndpoint,
-        count: usize,
-    ) -> Result<Vec<UdpSocket>, BindError> {
-        bound::bind_datagram(endpoint, count)
-    }
-
-    fn clone_datagram(bound: &UdpSocket) -> io::Result<UdpSocket> {
-        bound.try_clone()
-    }
-
-    fn datagram_address(bound: &UdpSocket) -> io::Result<SocketAddr> {
-        bound.local_addr()
     }
 
     fn adopt_datagram(bound: UdpSocket) -> io::Result<GlommioDatagram> {
