@@ -47,7 +47,7 @@ pub(crate) struct StressArgs {
 /// Runs it.
 pub(crate) fn run(args: &StressArgs) -> anyhow::Result<Exit> {
     let scenarios = catalogue::chosen(&args.scenarios)?;
-    let kinds = kinds(&args.driver)?;
+    let kinds = kinds(&args.driver, args.inside)?;
     let terms = Terms {
         shortened: args.seconds,
         any_speed: args.any_speed,
@@ -56,7 +56,11 @@ pub(crate) fn run(args: &StressArgs) -> anyhow::Result<Exit> {
         return inside(args, &scenarios, &kinds, terms);
     }
     if args.list {
-        stdout::put(&describe(&kinds));
+        stdout::put(&describe(
+            &scenarios_listed(args, &scenarios),
+            &kinds,
+            args.json,
+        )?);
         return Ok(Exit::Success);
     }
     let interrupt = Interrupt::install().context("signals could not be taken over")?;
@@ -107,7 +111,9 @@ fn inside(
 }
 
 /// The engines asked for. One asked for by name that is not available is refused; of `all`, those that work here.
-fn kinds(list: &str) -> Result<Vec<Kind>, Refusal> {
+///
+/// `inside` a scenario nothing is refused: what was available before may be refused there on purpose.
+fn kinds(list: &str, inside: bool) -> Result<Vec<Kind>, Refusal> {
     let refused = |what: String| {
         let names = Kind::ENGINES.map(Kind::name).join(", ");
         Refusal::usage("E-DRIVER", what, format!("choose all, auto, {names}."))
@@ -124,28 +130,50 @@ fn kinds(list: &str) -> Result<Vec<Kind>, Refusal> {
         let kind: Kind = name
             .parse()
             .map_err(|unknown: shardloop::UnknownKind| refused(format!("{unknown}.")))?;
-        // Within a scenario, what was available before may have been refused on purpose.
-        if kind == Kind::Auto {
-            let choice = kind.choose(&EngineOptions::default());
-            return choice
-                .map(|choice| choice.kind)
-                .map_err(|none| refused(format!("{none}.")));
+        if inside {
+            return Ok(kind);
         }
-        Ok(kind)
+        let choice = kind.choose(&EngineOptions::default());
+        choice
+            .map(|choice| choice.kind)
+            .map_err(|unavailable| refused(format!("{unavailable}.")))
     };
     factor::words("--driver", list)?.iter().map(one).collect()
 }
 
-/// The list: what there is, and on which engines it runs.
-fn describe(kinds: &[Kind]) -> String {
-    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-    let mut text = format!("engines  {}\n", names.join(", "));
-    for scenario in ALL {
-        let mark = format!("{:>4}  {:<16}  ", scenario.number, scenario.name.text());
-        let words = format!("{} ({})", scenario.holds, scenario.length);
-        text.push_str(&wrap(&mark, &words));
+/// What the list shows: what was asked for, or all.
+fn scenarios_listed(args: &StressArgs, chosen: &[Scenario]) -> Vec<Scenario> {
+    if args.scenarios.is_empty() {
+        ALL.to_vec()
+    } else {
+        chosen.to_vec()
     }
-    text
+}
+
+/// The list: what there is, and on which engines it runs.
+fn describe(scenarios: &[Scenario], kinds: &[Kind], json: bool) -> anyhow::Result<String> {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let mut text = String::new();
+    for scenario in scenarios {
+        if json {
+            let object = serde_json::json!({
+                "number": scenario.number,
+                "name": scenario.name.text(),
+                "holds": scenario.holds,
+                "length": scenario.length,
+                "engines": names,
+            });
+            let _ = writeln!(text, "{object}");
+            continue;
+        }
+        let mark = format!("{:>4}  {:<16}  ", scenario.number, scenario.name.text());
+        let (holds, length) = (scenario.holds, scenario.length);
+        text.push_str(&wrap(&mark, &format!("{holds} ({length})")));
+    }
+    if !json {
+        let _ = writeln!(text, "each on  {}", names.join(", "));
+    }
+    Ok(text)
 }
 
 fn line(run: &Run, json: bool) -> anyhow::Result<String> {
@@ -174,9 +202,14 @@ fn line(run: &Run, json: bool) -> anyhow::Result<String> {
         .run_queue_wait_s
         .map_or("?".to_owned(), |s| format!("{s:.2}"));
     let shortened = if run.shortened { " (shortened)" } else { "" };
+    let build = if run.debug_build {
+        " (debug build)"
+    } else {
+        ""
+    };
     let _ = writeln!(
         text,
-        "  [steal {} %, others {} %, run-queue wait {wait} s]  {:.1} s{shortened}",
+        "  [steal {} %, others {} %, run-queue wait {wait} s]  {:.1} s{shortened}{build}",
         percent(around.steal_share),
         percent(around.foreign_share),
         run.seconds

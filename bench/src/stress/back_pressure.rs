@@ -12,7 +12,7 @@ use super::{
 };
 use anyhow::Context;
 use shardloop::{Accept, RecvHalf, SendHalf, Shard, StreamOptions, launch, time};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
@@ -127,15 +127,12 @@ fn slow_reader(trial: &mut Trial, address: SocketAddr, counted: &Counted) -> any
         (64 << 20, Duration::from_secs(3)),
         (4 << 20, Duration::from_millis(200)),
     );
-    let stream = client::connect(address)?;
-    SockRef::from(&stream).set_recv_buffer_size(TINY_BYTES)?;
+    let stream = tiny(address)?;
     trial.say("a client that reads nothing at first");
     let checked = thread::scope(|scope| {
         let sending = scope.spawn(|| send(&stream, total));
         thread::sleep(pause);
         let taken = counted.received.load(Ordering::Relaxed);
-        // Now it wants it; with the tiny buffer every window update would be waited for.
-        SockRef::from(&stream).set_recv_buffer_size(1 << 20)?;
         let checked = check(&stream);
         let sent = sending.join().unwrap_or_else(|_| anyhow::bail!("a panic"));
         sent.context("the server stopped taking what was sent")?;
@@ -151,6 +148,18 @@ fn slow_reader(trial: &mut Trial, address: SocketAddr, counted: &Counted) -> any
         format!("{came} of {total} bytes came back")
     });
     Ok(())
+}
+
+/// A connection with a tiny receive buffer. It is set before connecting: a window that shrinks afterwards makes Linux drop what is on its
+/// way, and send it again after ever longer pauses.
+fn tiny(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_recv_buffer_size(TINY_BYTES)?;
+    socket.connect(&address.into())?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(client::PATIENCE))?;
+    stream.set_write_timeout(Some(client::PATIENCE))?;
+    Ok(stream)
 }
 
 fn send(mut stream: &TcpStream, total: usize) -> anyhow::Result<()> {
@@ -216,9 +225,8 @@ fn resets(trial: &mut Trial, address: SocketAddr, counted: &Counted) -> anyhow::
 
 /// A client that never reads meets the write timeout, if one is configured.
 fn never_reads(trial: &mut Trial, address: SocketAddr, counted: &Counted) -> anyhow::Result<()> {
-    let mut stream = client::connect(address)?;
+    let mut stream = tiny(address)?;
     stream.set_write_timeout(Some(Duration::from_millis(100)))?;
-    SockRef::from(&stream).set_recv_buffer_size(TINY_BYTES)?;
     trial.say("a client that never reads");
     while stream.write(&[b't'; PIECE]).is_ok() {}
     let took = eventually(|| counted.given_up.load(Ordering::Relaxed) == 1);

@@ -137,7 +137,7 @@ pub(crate) const ALL: [Scenario; 12] = [
         Name::Balance,
         "8",
         "16, 200 and 8,000 connections on 8 shards: with Handoff max/mean <= 1.1",
-        "24,648 connections",
+        "8,000 connections, 3 strategies",
         300,
     ),
     scenario(
@@ -157,8 +157,8 @@ pub(crate) const ALL: [Scenario; 12] = [
     scenario(
         Name::HonestLoad,
         "12",
-        "the load shows a stall in its tail, and names a killed, refusing, wrong, short, extra, silent server",
-        "8 servers",
+        "the load shows a stall in its tail, and names a killed, refusing, wrong, short, long, extra, cut, silent server",
+        "9 servers",
         240,
     ),
     scenario(

@@ -72,7 +72,7 @@ pub(crate) fn run(trial: &mut Trial) -> anyhow::Result<()> {
         } else {
             "2s"
         };
-        let load = load(address, window)?;
+        let load = load(trial, address, window)?;
         let ended = end(load)?;
         expect(trial, name, &ended, counter);
         // It has ended with its one client; how does not matter.
@@ -112,7 +112,7 @@ fn stalled(trial: &mut Trial) -> anyhow::Result<()> {
     trial.say("a stalled server");
     let stall = trial.count(Duration::from_secs(1), Duration::from_millis(300));
     let (server, ready) = serve(trial)?;
-    let mut load = load(ready.address, trial.count("4s", "700ms"))?;
+    let mut load = load(trial, ready.address, trial.count("4s", "700ms"))?;
     begun(&mut load)?;
     thread::sleep(trial.count(Duration::from_secs(1), Duration::from_millis(100)));
     let pid = Pid::from_raw(i32::try_from(ready.pid)?);
@@ -142,7 +142,7 @@ fn stalled(trial: &mut Trial) -> anyhow::Result<()> {
 fn killed(trial: &mut Trial) -> anyhow::Result<()> {
     trial.say("a killed server");
     let (server, ready) = serve(trial)?;
-    let mut load = load(ready.address, "2s")?;
+    let mut load = load(trial, ready.address, "2s")?;
     begun(&mut load)?;
     thread::sleep(Duration::from_millis(200));
     kill(Pid::from_raw(i32::try_from(ready.pid)?), Signal::SIGKILL)?;
@@ -156,7 +156,7 @@ fn killed(trial: &mut Trial) -> anyhow::Result<()> {
 fn refused(trial: &mut Trial) -> anyhow::Result<()> {
     trial.say("a server that refuses connections");
     let address = TcpListener::bind(client::anywhere())?.local_addr()?;
-    let ended = end(load(address, "1s")?)?;
+    let ended = end(load(trial, address, "1s")?)?;
     expect(trial, "refused", &ended, |c| c.connect_errors);
     Ok(())
 }
@@ -169,10 +169,11 @@ fn serve(trial: &Trial) -> anyhow::Result<(Child, Ready)> {
     Ok((child, ready))
 }
 
-fn load(address: SocketAddr, window: &str) -> anyhow::Result<Child> {
+fn load(trial: &Trial, address: SocketAddr, window: &str) -> anyhow::Result<Child> {
     let address = address.to_string();
-    let words = "load --protocol tcp --window 4 --payload 256 --warmup 50ms --drain-timeout 2s";
+    let words = "load --protocol tcp --window 4 --payload 256 --warmup 50ms --drain-timeout";
     let mut arguments: Vec<&str> = words.split(' ').collect();
+    arguments.push(trial.count("2s", "500ms"));
     arguments.extend(["--connect-timeout", "3s", "--announce", "--json"]);
     arguments.extend(["--duration", window, "--connect", &address]);
     this_program("load", &[], &arguments, false)

@@ -8,7 +8,7 @@ use crate::{
     child::{Child, WaitFault},
     host::{Interrupt, Reading, Surroundings},
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use shardloop::Kind;
 use shardloop_platform::noise;
 use std::{
@@ -30,6 +30,7 @@ pub(crate) struct Run {
     /// Why it failed or was skipped.
     pub(crate) reasons: Vec<String>,
     /// What was measured.
+    #[serde(serialize_with = "in_order")]
     pub(crate) figures: Vec<(String, serde_json::Value)>,
     /// What others did to the machine meanwhile.
     pub(crate) surroundings: Surroundings,
@@ -38,6 +39,16 @@ pub(crate) struct Run {
     pub(crate) seconds: f64,
     /// Not at full length.
     pub(crate) shortened: bool,
+    /// By a debug build, whose times say little.
+    pub(crate) debug_build: bool,
+}
+
+/// One object, in the order of measuring.
+fn in_order<S: Serializer>(
+    figures: &[(String, serde_json::Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().map(|(name, value)| (name, value)))
 }
 
 /// How it ended in a word.
@@ -87,6 +98,7 @@ pub(crate) fn run(
         run_queue_wait_s: ready.map(|ready| ready.as_secs_f64()),
         seconds: begun.elapsed().as_secs_f64(),
         shortened: terms.shortened.is_some(),
+        debug_build: cfg!(debug_assertions),
     })
 }
 
