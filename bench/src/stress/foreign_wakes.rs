@@ -24,13 +24,17 @@ use std::{
 const BOUND: Duration = Duration::from_secs(1);
 /// Rounds over all numbers of threads.
 const ROUNDS: u64 = 10_000_000;
-/// Channels, and turns that two shards take.
-const CHANNELS: u64 = 1_000_000;
+/// Channels.
+const CHANNELS: u64 = 500_000;
+/// Turns that two shards take.
+const TURNS: u64 = 200_000;
 
 /// A counter that a task waits for and other threads raise.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: AtomicU64,
+    /// How often a task began to wait.
+    awaited: AtomicU64,
     waiting: Mutex<Option<Waker>>,
 }
 
@@ -38,20 +42,22 @@ impl Bell {
     pub(crate) fn ring(&self) {
         self.rung.fetch_add(1, Ordering::Release);
         let waker = self.waiting().take();
+        // Whoever takes it and does not wake leaves a task that nobody wakes: a lost wake shows as a task that hangs.
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Waits until it has rung `count` times.
-    pub(crate) fn rung(&self, count: u64) -> impl Future<Output = ()> {
+    /// Waits until it has rung `count` times; how often it has.
+    pub(crate) fn rung(&self, count: u64) -> impl Future<Output = u64> {
         poll_fn(move |cx| {
             *self.waiting() = Some(cx.waker().clone());
-            if self.rung.load(Ordering::Acquire) >= count {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
+            let rung = self.rung.load(Ordering::Acquire);
+            if rung >= count {
+                return Poll::Ready(rung);
             }
+            self.awaited.fetch_add(1, Ordering::Release);
+            Poll::Pending
         })
     }
 
@@ -69,7 +75,7 @@ struct Phase {
 
 impl Phase {
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Acquire)
     }
 }
 
@@ -83,35 +89,33 @@ pub(crate) fn run<B: Engine>(trial: &mut Trial) -> anyhow::Result<()> {
     turns::<B>(trial)
 }
 
-/// Every round, each of several threads rings once, at a random moment about when the shard parks; then the shard lets them go on.
+/// Several threads ring whenever the task begins to wait, at a random moment about when its shard parks. A round is a wait that ended.
 fn bells<B: Engine>(trial: &mut Trial, threads: u64, share: f64) -> anyhow::Result<u64> {
-    let (bell, round) = (Arc::new(Bell::default()), Arc::new(AtomicU64::new(0)));
-    let (phase, rounds) = (Phase::default(), trial.count(ROUNDS / 3, u64::MAX));
-    let latest = Times::new()?;
-    let epoch = Instant::now();
-    let last = Arc::new(AtomicU64::new(0));
+    let (bell, phase) = (Arc::new(Bell::default()), Phase::default());
+    let (rounds, latest) = (trial.count(ROUNDS / 3, u64::MAX), Times::new()?);
+    let clock = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let ringers: Vec<_> = (0..threads)
         .map(|number| {
-            let (bell, round, phase) = (bell.clone(), round.clone(), phase.clone());
-            let last = last.clone();
-            thread::spawn(move || ringer(number, &bell, &round, &phase, (epoch, &last)))
+            let (bell, phase, clock) = (bell.clone(), phase.clone(), clock.clone());
+            thread::spawn(move || ringer(number, &bell, &phase, &clock))
         })
         .collect();
     let service = {
-        let (phase, latest) = (phase.clone(), latest.clone());
-        async move |shard: Shard<B>| {
-            let mut now = 0;
-            while now < rounds && !phase.is_stopped() {
-                now += 1;
-                round.store(now, Ordering::Release);
-                bell.rung(now * threads).await;
-                let rung = Duration::from_nanos(last.load(Ordering::Relaxed));
-                latest.record(epoch.elapsed().saturating_sub(rung));
+        let (phase, latest, bell) = (phase.clone(), latest.clone(), bell.clone());
+        async move |_: Shard<B>| {
+            let mut seen = 0;
+            for _ in 0..rounds {
+                seen = bell.rung(seen + 1).await;
+                // The last ring may be one that came after the wake: then this is too short, and the longest wait tells.
+                let rung = Duration::from_nanos(clock.1.load(Ordering::Relaxed));
+                latest.record(clock.0.elapsed().saturating_sub(rung));
                 phase.progress.note();
+                if phase.is_stopped() {
+                    break;
+                }
             }
-            phase.stop.store(true, Ordering::Relaxed);
+            phase.stop.store(true, Ordering::Release);
             phase.progress.finish();
-            shard.metrics().foreign_wakes
         }
     };
     let running = launch::<B, _>(Plan::new(1), service)?;
@@ -120,37 +124,38 @@ fn bells<B: Engine>(trial: &mut Trial, threads: u64, share: f64) -> anyhow::Resu
     for ringer in ringers {
         let _ = ringer.join();
     }
-    let seen = phase.progress.seen();
-    trial.note(&format!("rounds_{threads}_threads"), seen);
+    let metrics = report.shards[0].metrics;
+    trial.note(&format!("rounds_{threads}_threads"), phase.progress.seen());
+    trial.note(
+        &format!("rings_{threads}_threads"),
+        bell.rung.load(Ordering::Relaxed),
+    );
+    trial.note(&format!("parks_{threads}_threads"), metrics.parks);
     trial.note_rounded(&format!("latest_{threads}_threads_ms"), latest.ms_max());
-    let wakes = report.shards[0].metrics.foreign_wakes;
-    trial.require(wakes > 0, || "no wake came from another thread".to_owned());
-    Ok(wakes)
+    trial.require(metrics.foreign_wakes > 0 && metrics.parks > 0, || {
+        "the shard never parked, or no wake came from another thread".to_owned()
+    });
+    Ok(metrics.foreign_wakes)
 }
 
-/// Rings once a round, for as long as the phase lasts.
-fn ringer(
-    number: u64,
-    bell: &Bell,
-    round: &AtomicU64,
-    phase: &Phase,
-    (epoch, last): (Instant, &AtomicU64),
-) {
-    let mut seeded = Seeded::new(number);
-    for now in 1.. {
-        while round.load(Ordering::Acquire) < now {
-            if phase.is_stopped() {
-                return;
-            }
+/// Rings once for every wait, for as long as the phase lasts, and once more, so that the last wait ends.
+fn ringer(number: u64, bell: &Bell, phase: &Phase, clock: &(Instant, Arc<AtomicU64>)) {
+    let (mut seeded, mut awaited) = (Seeded::new(number), 0);
+    while !phase.is_stopped() {
+        let now = bell.awaited.load(Ordering::Acquire);
+        if now == awaited {
             thread::yield_now();
+            continue;
         }
+        awaited = now;
         for _ in 0..seeded.below(200) {
             std::hint::spin_loop();
         }
-        let at = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        last.store(at, Ordering::Relaxed);
+        let at = u64::try_from(clock.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        clock.1.store(at, Ordering::Relaxed);
         bell.ring();
     }
+    bell.ring();
 }
 
 /// Watches a phase to its end, or until its share of a shortened run is over. True if something was lost.
@@ -158,10 +163,10 @@ fn watch(trial: &mut Trial, phase: &Phase, share: f64, what: &str) -> bool {
     let stop = {
         let (stop, over) = (phase.stop.clone(), trial.ends_at(share));
         thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(5));
                 if over.is_some_and(|over| Instant::now() >= over) {
-                    stop.store(true, Ordering::Relaxed);
+                    stop.store(true, Ordering::Release);
                 }
             }
         })
@@ -170,7 +175,7 @@ fn watch(trial: &mut Trial, phase: &Phase, share: f64, what: &str) -> bool {
     let (longest, finished) = phase.progress.watch(BOUND * 10, |seen| {
         super::trial::say(&format!("{what}: {seen} rounds"));
     });
-    phase.stop.store(true, Ordering::Relaxed);
+    phase.stop.store(true, Ordering::Release);
     let _ = stop.join();
     trial.require(finished, || {
         format!(
@@ -257,7 +262,7 @@ fn channels<B: Engine>(trial: &mut Trial) -> anyhow::Result<()> {
 
 /// Two shards that take turns: each sleeps until the other wakes it.
 fn turns<B: Engine>(trial: &mut Trial) -> anyhow::Result<()> {
-    let (phase, rounds) = (Phase::default(), trial.count(CHANNELS, u64::MAX));
+    let (phase, rounds) = (Phase::default(), trial.count(TURNS, u64::MAX));
     let bells = Arc::new([Bell::default(), Bell::default()]);
     let service = {
         let phase = phase.clone();
