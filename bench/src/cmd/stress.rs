@@ -201,6 +201,9 @@ fn line(run: &Run, json: bool) -> anyhow::Result<String> {
     let wait = run
         .run_queue_wait_s
         .map_or("?".to_owned(), |s| format!("{s:.2}"));
+    let peak = run
+        .rss_peak_bytes
+        .map_or("?".to_owned(), |bytes| (bytes >> 20).to_string());
     let shortened = if run.shortened { " (shortened)" } else { "" };
     let build = if run.debug_build {
         " (debug build)"
@@ -209,7 +212,7 @@ fn line(run: &Run, json: bool) -> anyhow::Result<String> {
     };
     let _ = writeln!(
         text,
-        "  [steal {} %, others {} %, run-queue wait {wait} s]  {:.1} s{shortened}{build}",
+        "  [steal {} %, others {} %, run-queue wait {wait} s, RSS peak {peak} MiB]  {:.1} s{shortened}{build}",
         percent(around.steal_share),
         percent(around.foreign_share),
         run.seconds

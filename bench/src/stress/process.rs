@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::{Serialize, Serializer};
 use shardloop::Kind;
-use shardloop_platform::noise;
+use shardloop_platform::{noise, usage};
 use std::{
     os::unix::process::ExitStatusExt,
     process::ExitStatus,
@@ -36,6 +36,8 @@ pub(crate) struct Run {
     pub(crate) surroundings: Surroundings,
     /// Time that threads of the process were ready and had no CPU; of those alive at one moment, so at least this.
     pub(crate) run_queue_wait_s: Option<f64>,
+    /// Of the process; parts that it started have their own.
+    pub(crate) rss_peak_bytes: Option<u64>,
     pub(crate) seconds: f64,
     /// Not at full length.
     pub(crate) shortened: bool,
@@ -72,13 +74,15 @@ pub(crate) fn run(
     let patience = terms
         .shortened
         .map_or(scenario.patience, |length| length * 3 + SHORTENED_EXTRA);
-    let mut ready: Option<Duration> = None;
+    let (mut ready, mut peak) = (None, None);
     let pid = child.pid();
     let mut last_look = begun;
     let mut watch = || {
         if last_look.elapsed() > Duration::from_millis(250) {
             last_look = Instant::now();
             ready = ready.max(noise::run_queue_wait(Some(pid)).ok());
+            let memory = usage::memory(Some(pid)).ok();
+            peak = peak.max(memory.and_then(|memory| memory.peak_bytes));
         }
         interrupt.caught().map(|signal| format!("{signal:?}"))
     };
@@ -96,6 +100,7 @@ pub(crate) fn run(
         figures,
         surroundings: Reading::now().since(&before),
         run_queue_wait_s: ready.map(|ready| ready.as_secs_f64()),
+        rss_peak_bytes: peak,
         seconds: begun.elapsed().as_secs_f64(),
         shortened: terms.shortened.is_some(),
         debug_build: cfg!(debug_assertions),

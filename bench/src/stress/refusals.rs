@@ -31,6 +31,8 @@ struct Found {
     named: Result<String, String>,
     /// The same with `auto`, and its remarks.
     auto: Result<(String, String), String>,
+    /// Why nothing could be refused here, if that is so; then all must serve.
+    untried: Option<String>,
     /// Exit code and standard error of `bench serve --driver NAME`; none where it served.
     serve: Option<(i32, String)>,
 }
@@ -75,6 +77,10 @@ pub(crate) fn run<B: Engine>(trial: &mut Trial) -> anyhow::Result<()> {
 
 fn judge(trial: &mut Trial, what: &str, found: &Found, refused: bool, cause: &str) {
     let name = trial.kind.name();
+    if let Some(reason) = &found.untried {
+        trial.note(what, format!("not tried: {reason}"));
+    }
+    let refused = refused && found.untried.is_none();
     match &found.auto {
         Ok((engine, remarks)) => {
             trial.note(&format!("{what}_auto"), engine.clone());
@@ -121,9 +127,10 @@ fn ask(trial: &Trial, what: &str, before: &[&str]) -> anyhow::Result<Found> {
 /// In that process: refuses, and finds out what becomes of it.
 pub(crate) fn part(kind: Kind, what: &str) -> anyhow::Result<()> {
     let mut shards = SHARDS;
+    let mut untried = None;
     match what {
-        "setup" => refuse(Refusal::Setup)?,
-        "enter" => refuse(Refusal::Enter)?,
+        "setup" => untried = refuse(Refusal::Setup).err(),
+        "enter" => untried = refuse(Refusal::Enter).err(),
         "memlock" => shards = SHARDS_OF_16,
         "last-shard" | "last-shard-of-auto" => {}
         _ => anyhow::bail!("nothing is refused under the name {what}"),
@@ -138,7 +145,14 @@ pub(crate) fn part(kind: Kind, what: &str) -> anyhow::Result<()> {
     };
     let named = named.map(|(engine, _)| engine);
     let serve = named.is_err().then(|| bench_serve(kind)).transpose()?;
-    say(&serde_json::to_string(&Found { named, auto, serve })?);
+    let untried = untried.map(|reason| reason.to_string());
+    let found = Found {
+        named,
+        auto,
+        untried,
+        serve,
+    };
+    say(&serde_json::to_string(&found)?);
     Ok(())
 }
 
