@@ -1,7 +1,7 @@
 //! The command line: every flag, its default, and how flags become a matrix and a design.
 
 use crate::case::Family;
-use crate::cmd::{load::LoadArgs, serve::ServeArgs};
+use crate::cmd::{load::LoadArgs, serve::ServeArgs, stress::StressArgs};
 use crate::contract::Protocol;
 use crate::exit::Refusal;
 use crate::factor;
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Run every server once for a moment and check every reply
     Test(TestArgs),
+    /// What hurts users of such runtimes, at full length, on every engine
+    Stress(StressArgs),
     /// Serve until SIGINT or SIGTERM
     ///
     /// The first signal ends it gently: what is under way is finished, for at most 10 s. The second ends it at once.

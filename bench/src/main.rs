@@ -27,6 +27,7 @@ mod report;
 mod result;
 mod serve;
 mod stdout;
+mod stress;
 mod study;
 
 use clap::Parser;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::List(args)) => cmd::list::run(&args),
         Some(Command::Test(args)) => cmd::test::run(&args),
+        Some(Command::Stress(args)) => cmd::stress::run(&args),
         Some(Command::Serve(args)) => return cmd::serve::run(&args),
         Some(Command::Load(args)) => return cmd::load::run(&args),
     };

@@ -140,23 +140,23 @@ pub struct Choice {
     pub capabilities: Capabilities,
 }
 
-/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type. With `sim => …` the
+/// simulated engine, whose sockets are not the kernel's, is left to that.
 #[cfg(not(feature = "glommio"))]
 #[macro_export]
 macro_rules! with_backend {
-    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
-        $crate::with_one_of!([MonoioUring MonoioLegacy Sim] $kind, $backend => $then, auto => $auto)
+    ($kind:expr, $backend:ident => $then:expr, $($rest:tt)+) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy] $kind, $backend => $then, $($rest)+)
     };
 }
 
-/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type. With `sim => …` the
+/// simulated engine, whose sockets are not the kernel's, is left to that.
 #[cfg(feature = "glommio")]
 #[macro_export]
 macro_rules! with_backend {
-    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
-        $crate::with_one_of!(
-            [MonoioUring MonoioLegacy Glommio Sim] $kind, $backend => $then, auto => $auto
-        )
+    ($kind:expr, $backend:ident => $then:expr, $($rest:tt)+) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy Glommio] $kind, $backend => $then, $($rest)+)
     };
 }
 
@@ -166,8 +166,19 @@ macro_rules! with_backend {
 #[macro_export]
 macro_rules! with_one_of {
     ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!(
+            [$($engine)+] $kind, $backend => $then,
+            sim => {
+                type $backend = $crate::Sim;
+                $then
+            },
+            auto => $auto
+        )
+    };
+    ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, sim => $sim:expr, auto => $auto:expr) => {
         match $kind {
             $crate::Kind::Auto => $auto,
+            $crate::Kind::Sim => $sim,
             $($crate::Kind::$engine => {
                 type $backend = $crate::$engine;
                 $then

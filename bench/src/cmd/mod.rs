@@ -5,4 +5,5 @@ pub(crate) mod load;
 pub(crate) mod quick;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod stress;
 pub(crate) mod test;

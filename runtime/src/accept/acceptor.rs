@@ -35,7 +35,7 @@ pub(crate) async fn accept_for<B: Backend>(
             Either::Right(Ok(connection)) => {
                 core.counters().accepted.add(1);
                 let first = match accept {
-                    Accept::HandoffLeast => least(&targets),
+                    Accept::HandoffLeast => least(&targets, turn),
                     _ => turn,
                 };
                 turn = hand_over(connection, &targets, first).await + 1;
@@ -58,12 +58,12 @@ pub(crate) async fn accept_for<B: Backend>(
     }
 }
 
-/// The shard with the fewest connections.
-fn least<S>(targets: &[Arc<Inbox<S>>]) -> usize {
-    let loads = targets.iter().map(|target| target.load()).enumerate();
-    loads
-        .min_by_key(|(_, load)| *load)
-        .map_or(0, |(index, _)| index)
+/// The shard with the fewest connections; of equals the next in turn, or connections that come and go would all be one shard's.
+fn least<S>(targets: &[Arc<Inbox<S>>], turn: usize) -> usize {
+    let in_turn = (turn..turn + targets.len()).map(|next| next % targets.len());
+    in_turn
+        .min_by_key(|index| targets[*index].load())
+        .unwrap_or_default()
 }
 
 /// Gives a connection to shard `first`, or to the next one that has room, and returns which. While none has, nothing is accepted; once
