@@ -165,11 +165,15 @@ fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warn
     let rounds = record.rounds_ran as usize;
     let coverage = stats::coverage(rounds, stats::rank(rounds).max(1));
     let dropped = record.rounds_ran < plan.rounds && record.interrupted.is_none();
-    let control = analysis.cells.iter().find(|cell| cell.cell.control);
-    let failed = control.is_some_and(|cell| {
-        cell.versus
-            .iter()
-            .any(|versus| versus.verdict == Verdict::Failed)
+    let mut controls = analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.cell.control)
+        .peekable();
+    let none = controls.peek().is_none();
+    let failed = controls.any(|cell| {
+        let mut versus = cell.versus.iter();
+        versus.any(|versus| versus.verdict == Verdict::Failed)
     });
     let mut found = Vec::new();
     found.extend(dropped.then_some(Warning::RoundsDropped {
@@ -179,7 +183,7 @@ fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warn
     found.extend(
         (rounds > 0 && coverage < COVERAGE_MIN).then_some(Warning::FewRounds { rounds, coverage }),
     );
-    found.extend((control.is_none() || failed).then_some(Warning::NoControl { failed }));
+    found.extend((none || failed).then_some(Warning::NoControl { failed }));
     found
 }
 
@@ -238,7 +242,24 @@ fn notes(
     {
         found.push(Warning::Unframed);
     }
+    found.extend(small_buffers(record));
     found
+}
+
+/// Receive buffers that the kernel cut below what was asked for: datagrams that come in a burst find no room.
+fn small_buffers(record: &Record) -> Option<Warning> {
+    let both = record.repetitions.iter().flat_map(|repetition| {
+        let outcome = &repetition.outcome;
+        let server = outcome.ready.as_ref().and_then(|ready| ready.udp_buffers);
+        let load = outcome.load.as_ref().and_then(|load| load.udp.as_ref());
+        [server, load.map(|udp| udp.buffers)]
+    });
+    let sizes = both.flatten().filter_map(|buffers| {
+        let granted = buffers.granted_min?.receive_bytes;
+        Some((granted, buffers.requested.receive_bytes))
+    });
+    let (granted, requested) = sizes.min()?;
+    (granted < requested).then_some(Warning::SmallBuffers { granted, requested })
 }
 
 #[cfg(test)]

@@ -372,7 +372,7 @@ mod tests {
         let host = describe();
         assert!(host.cpus >= 1 && !host.os.is_empty() && !host.arch.is_empty());
         let names: Vec<&str> = drivers().iter().map(|driver| driver.name).collect();
-        assert_eq!(names, ["monoio-uring", "monoio-legacy"]);
+        assert_eq!(names, Kind::ENGINES.map(Kind::name));
         assert_eq!(
             Reading::default().since(&Reading::default()),
             Surroundings::default()

@@ -17,6 +17,7 @@ mod factor;
 mod floor;
 mod host;
 mod load;
+mod loss;
 mod matrix;
 mod measure;
 mod process;
@@ -28,6 +29,7 @@ mod result;
 mod serve;
 mod stdout;
 mod study;
+mod udp_socket;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -4,7 +4,8 @@ mod conclusion;
 mod load;
 pub(crate) mod table;
 
-use crate::analysis::Status;
+use crate::analysis::{ProtocolFloor, Status};
+use crate::contract::Protocol;
 use crate::measure::verdict::Control;
 use crate::measure::warning::{Check, Level};
 use crate::result::{CellFile, RunFile};
@@ -111,33 +112,61 @@ pub(crate) fn warning_line(check: &Check) -> String {
     wrap(mark, &format!("{} [{}]", check.text, check.id))
 }
 
-/// Said once above the tables where the control withholds verdicts.
+/// Said once above the tables where the control withholds verdicts, for each protocol that it concerns.
 fn noise_headline(file: &RunFile) -> String {
-    let withheld = |control: Control, what: &str, why: &str| {
-        let by = concerned(file, control)?;
-        let line =
-            format!("{what}{by}: the A/A control{why}. Ratios are listed, verdicts withheld.");
-        Some(format!("\n{}", wrap("", &line)))
+    let floors = floors(file);
+    let several = floors.len() > 1;
+    let headline = |floor: &ProtocolFloor| -> String {
+        let whose = protocol_mark(floor, several);
+        let withheld = |control: Control, what: &str, why: &str| {
+            let by = concerned(floor, control)?;
+            let line = format!(
+                "{whose}{what}{by}: the A/A control{why}. Ratios are listed, verdicts withheld."
+            );
+            Some(format!("\n{}", wrap("", &line)))
+        };
+        let differs = withheld(
+            Control::Differs,
+            "This run is too noisy to rank anything",
+            ", the same cell twice, differs or scatters by more than 10 %",
+        );
+        let missing = withheld(
+            Control::Missing,
+            "Nothing can be ranked",
+            " failed or has too few figures, so no noise floor is known",
+        );
+        [differs, missing].into_iter().flatten().collect()
     };
-    let differs = withheld(
-        Control::Differs,
-        "This run is too noisy to rank anything",
-        ", the same cell twice, differs or scatters by more than 10 %",
-    );
-    let missing = withheld(
-        Control::Missing,
-        "Nothing can be ranked",
-        " failed or has too few figures, so no noise floor is known",
-    );
-    [differs, missing].into_iter().flatten().collect()
+    floors.iter().map(headline).collect()
+}
+
+/// The noise floors of the protocols that were measured, in the order of the tables.
+fn floors(file: &RunFile) -> Vec<ProtocolFloor> {
+    let mut protocols: Vec<Protocol> = Vec::new();
+    for cell in &file.cells {
+        let protocol = cell.result.cell.factors.protocol;
+        if !protocols.contains(&protocol) {
+            protocols.push(protocol);
+        }
+    }
+    let floor = |protocol| file.comparisons.floor(protocol);
+    protocols.into_iter().map(floor).collect()
+}
+
+/// Says whose floor it is, where there are several.
+fn protocol_mark(floor: &ProtocolFloor, several: bool) -> String {
+    if several {
+        format!("{}: ", floor.protocol.name())
+    } else {
+        String::new()
+    }
 }
 
 /// The metrics in which the control came to this; `None` if it did in none.
-fn concerned(file: &RunFile, control: Control) -> Option<&'static str> {
-    let floors = &file.comparisons;
+fn concerned(floor: &ProtocolFloor, control: Control) -> Option<&'static str> {
     match (
-        floors.rate_floor.control == control,
-        floors.cpu_floor.control == control,
+        floor.rate_floor.control == control,
+        floor.cpu_floor.control == control,
     ) {
         (true, true) => Some(""),
         (true, false) => Some(" by round trips/s"),
@@ -216,7 +245,7 @@ fn closing(file: &RunFile, folder: &str) -> String {
     if file.interrupted {
         text.push_str("interrupted: only complete rounds are shown; the files are valid.\n");
     }
-    text.push_str(&conclusion::generator_line(file));
+    text.push_str(&conclusion::generator_lines(file));
     if file.design.rounds_ran > 0 {
         text.push_str(&conclusion::shows(file));
         text.push_str(&wrap("does not   ", &conclusion::does_not_show(file)));

@@ -11,3 +11,4 @@ mod program;
 mod refusals;
 mod runs;
 mod server;
+mod udp;
