@@ -350,6 +350,26 @@ mod tests {
     }
 
     #[test]
+    fn receive_buffers_that_were_cut_are_told() {
+        let granted = |receive_bytes: usize| {
+            let mut buffers = crate::contract::UdpBuffers::requested(crate::udp_socket::REQUESTED);
+            buffers.add(Some(crate::contract::Buffers {
+                send_bytes: 1,
+                receive_bytes,
+            }));
+            found(8, 6, move |job, _| {
+                let mut outcome = served(job, 1e5, 7e3);
+                let udp = outcome.load.as_mut().map(|load| &mut load.udp).unwrap();
+                *udp = Some(crate::loss::tests::report(0, 0));
+                udp.as_mut().unwrap().buffers = buffers;
+                outcome
+            })
+        };
+        assert_eq!(granted(425_984), ["N-UDP-BUFFERS"]);
+        assert_eq!(granted(8 << 20), Vec::<String>::new());
+    }
+
+    #[test]
     fn warnings_by_their_causes() {
         assert_eq!(
             found(2, 6, |job, _| served(job, 1e5, 7e3)),

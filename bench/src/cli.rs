@@ -22,7 +22,7 @@ Exit codes:
   0  everything asked for was measured and is valid
   1  at least one cell failed; the others are valid
   2  wrong usage, debug build, or a driver that is not available here; nothing ran
-  4  the surroundings refused (folder not writable, port in use); nothing ran
+  4  the surroundings refused (folder not writable, port in use, nothing measurable); nothing ran
   6  the tool's check on itself failed; please report
   130, 143  interrupted by SIGINT, SIGTERM; the partial result is valid";
 
@@ -49,6 +49,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Run every server once for a moment and check every reply
     Test(TestArgs),
+    /// Say whether this machine can measure honestly, and what to do about it; changes nothing
+    Doctor(DoctorArgs),
     /// Serve until SIGINT or SIGTERM
     ///
     /// The first signal ends it gently: what is under way is finished, for at most 10 s. The second ends it at once.
@@ -105,6 +107,14 @@ pub(crate) struct TestArgs {
     /// Use ::1 instead of 127.0.0.1
     #[arg(long)]
     pub(crate) ipv6: bool,
+}
+
+/// Flags of `doctor`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What is measured. Lists: 1,2,4 or 1..4 or 64..16384:x4; K is 1,024.

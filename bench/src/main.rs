@@ -12,6 +12,7 @@ mod child;
 mod cli;
 mod cmd;
 pub mod contract;
+mod doctor;
 mod exit;
 mod factor;
 mod floor;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Some(Command::Run(args)) => cmd::run::run(&args),
         Some(Command::List(args)) => cmd::list::run(&args),
         Some(Command::Test(args)) => cmd::test::run(&args),
+        Some(Command::Doctor(args)) => cmd::doctor::run(&args),
         Some(Command::Serve(args)) => return cmd::serve::run(&args),
         Some(Command::Load(args)) => return cmd::load::run(&args),
     };

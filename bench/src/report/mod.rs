@@ -238,6 +238,7 @@ next       the same for longer, and surer; then other loads; then what else ther
            cargo run --release -p bench -- run --protocols tcp --rounds 20 --duration 1s
            cargo run --release -p bench -- run --protocols tcp --payload 64,1K,16K --window 1,8
            cargo run --release -p bench -- list
+           cargo run --release -p bench -- doctor
 ";
 
 fn closing(file: &RunFile, folder: &str) -> String {
@@ -263,6 +264,7 @@ mod tests {
     use super::*;
     use crate::campaign::tests::good;
     use crate::floor;
+    use crate::loss::{Loss, tests::report as loss_report};
     use crate::matrix::Matrix;
     use crate::matrix::tests::small;
     use crate::repetition::{Failure, Outcome};
@@ -310,6 +312,35 @@ mod tests {
             );
         }
         assert!(!text.contains("FAILED"));
+    }
+
+    #[test]
+    fn datagrams_that_were_lost_are_told_with_where_they_went() {
+        let matrix = Matrix {
+            protocols: vec![Protocol::Tcp, Protocol::Udp],
+            ..small()
+        };
+        let lossy = |lost: u64| {
+            invented_of(&matrix, 6, move |job, _| {
+                let mut outcome = good(job, 1e5, 7e3);
+                if job.cell.factors.protocol == Protocol::Udp && job.cell.label() == "shards 2" {
+                    outcome.loss = Some(Loss::of(&loss_report(lost, 0), None));
+                }
+                outcome
+            })
+        };
+        let text = words(&plain(&lossy(9)));
+        for part in [
+            "shards 2: lost 54 of 6000 requests (0.900 %), of which late 0. dropped: server socket not told, client sockets 6, whole machine 54; unexplained 0, by the count of the whole machine.",
+            "A/A tcp: the same cell twice",
+            "A/A udp: the same cell twice",
+            "generator tcp: floor",
+            "generator udp: floor",
+            "udp: by round trips/s:",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        assert!(!plain(&lossy(0)).contains("lost  "));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{
     slots::{Slots, Standing},
 };
 use mio::{Interest, Registry, Token, net::UdpSocket};
+use nix::errno::Errno;
 use shardloop_platform::{
     datagram::{Batch, Outgoing, recv_batch, send_batch},
     socket::socket_memory,
@@ -230,8 +231,8 @@ impl Client {
         self.owed -= sent.datagrams as u64;
         ledger.sent(sent.datagrams as u64);
         match sent.error {
-            Some(error) => Err(refused(error)),
-            None => Ok(sent.datagrams),
+            Some(error) if !is_short_of_memory(&error) => Err(refused(error)),
+            _ => Ok(sent.datagrams),
         }
     }
 
@@ -265,6 +266,11 @@ fn check(station: &Station, reply: &[u8], client: u32, sequence: u64) -> Result<
         Difference::Byte(byte) => Wrong::Content(byte),
         Difference::Sequence(found) => Wrong::Order(found),
     })
+}
+
+/// The system takes nothing now, although the socket has room: macOS says so where a receiver's buffer is full.
+fn is_short_of_memory(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::ENOBUFS as i32)
 }
 
 /// A failed call. That nobody listens comes as an answer to what was sent before.

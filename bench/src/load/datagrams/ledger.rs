@@ -164,3 +164,113 @@ fn share(part: u64, of: u64) -> f64 {
         part as f64 / of as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        contract::{Closure, Protocol},
+        load::{Stop, Verify},
+        udp_socket::REQUESTED,
+    };
+    use std::time::Duration;
+
+    fn plan(max_loss: f64) -> Plan {
+        Plan {
+            protocol: Protocol::Udp,
+            connect: ([127, 0, 0, 1], 9).into(),
+            clients: 1,
+            window_per_client: 1,
+            payload_bytes: 16,
+            stop: Stop::After(Duration::from_secs(1)),
+            warmup: Duration::ZERO,
+            verify: Verify::Full,
+            server_pid: None,
+            connect_timeout: Duration::ZERO,
+            drain_timeout: Duration::ZERO,
+            udp_timeout: Duration::from_millis(50),
+            max_loss,
+            announce: false,
+        }
+    }
+
+    /// Two requests in the warm-up, of which one is lost; ten in the window, of which one is lost; one still on its way.
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::new();
+        let turn = |ledger: &mut Ledger, phase, in_flight| {
+            let before = ledger.tally.phase;
+            ledger.tally.phase = phase;
+            ledger.turned(before, in_flight);
+        };
+        turn(&mut ledger, Phase::Warmup, 0);
+        ledger.sent(2);
+        ledger.lost(1);
+        turn(&mut ledger, Phase::Window, 1);
+        ledger.sent(10);
+        (0..9).for_each(|_| ledger.echoed(5, false));
+        ledger.lost(1);
+        ledger.late();
+        turn(&mut ledger, Phase::Drain, 1);
+        ledger.echoed(5, true);
+        ledger
+    }
+
+    fn conclude(ledger: &mut Ledger, max_loss: f64, in_flight: u64) -> DatagramReport {
+        let ends = Ends {
+            window_ns: 100_000_000,
+            in_flight,
+            buffers: UdpBuffers::requested(REQUESTED),
+            client_dropped: None,
+            system_receive_buffer_full: None,
+        };
+        ledger.conclude(&plan(max_loss), ends)
+    }
+
+    #[test]
+    fn window_and_whole_run_add_up() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.missing(), 1);
+        let report = conclude(&mut ledger, 0.1, 0);
+        assert_eq!(ledger.tally.first_failure, None);
+        let window = Closure {
+            in_flight_begin: 1,
+            sent: 10,
+            echoed: 9,
+            lost: 1,
+            late: 1,
+            in_flight_end: 1,
+            ..Closure::default()
+        };
+        assert_eq!(report.window, window);
+        let whole = (report.whole.sent, report.whole.echoed, report.whole.lost);
+        assert_eq!(whole, (12, 10, 2));
+        assert!((report.loss_share - 1.0 / 11.0).abs() < 1e-9, "no warm-up");
+        let mean = report.mean_in_flight.unwrap();
+        assert!(
+            (mean - 0.5).abs() < 0.01,
+            "{mean}: one waited for 50 of 100 ms"
+        );
+    }
+
+    #[test]
+    fn a_sum_that_does_not_hold_fails_the_run() {
+        let mut ledger = ledger();
+        let _ = conclude(&mut ledger, 1.0, 3);
+        let words = ledger.tally.first_failure.expect("three came from nowhere");
+        assert!(
+            words.starts_with("requests of the whole run do not add up"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn more_lost_than_allowed_fails_the_run() {
+        let mut ledger = ledger();
+        let _ = conclude(&mut ledger, 0.05, 0);
+        let words = ledger.tally.first_failure.expect("9 % are too many");
+        assert!(
+            words.starts_with("1 of 11 requests were lost (9.091 %, allowed 5.000 %)"),
+            "{words}"
+        );
+    }
+}
