@@ -3,6 +3,7 @@
 //! Order: start the server, read its ready line, start the load, read its lines until it ends, SIGTERM to the server, read its
 //! last line. Whatever goes wrong on the way ends both children and becomes the repetition's failure.
 
+use crate::case::Factors;
 use crate::child::{Child, Ending, Program, WaitFault};
 use crate::contract::{
     CONTRACT_VERSION, Counters, Done, LoadReport, Mark, Model, Protocol, Ready, Window,
@@ -10,6 +11,7 @@ use crate::contract::{
 use crate::host::Interrupt;
 use crate::loss::Loss;
 use crate::repetition::{CallCount, Failure, Job, Outcome, Pass, Runner};
+use crate::serve::shards::default_accept;
 use serde::Deserialize;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -500,8 +502,7 @@ fn check_ready(job: &Job<'_>, ready: &Ready) -> Result<(), Failure> {
             factors.threads,
             factors.work,
         );
-    let accept = factors.accept.is_none() || ready.accept == factors.accept;
-    let settings = accept && ready.spin_us == factors.spin_us;
+    let settings = ready.accept == accept_of(factors) && ready.spin_us == factors.spin_us;
     if same && driver && settings && ready.ready {
         return Ok(());
     }
@@ -511,7 +512,7 @@ fn check_ready(job: &Job<'_>, ready: &Ready) -> Result<(), Failure> {
         factors.model.name(),
         factors.threads,
         factors.driver,
-        factors.accept,
+        accept_of(factors),
         factors.spin_us,
         factors.work,
         ready.protocol.name(),
@@ -523,6 +524,13 @@ fn check_ready(job: &Job<'_>, ready: &Ready) -> Result<(), Failure> {
         ready.work
     );
     Err(Failure::own("E-PARAMETERS", text))
+}
+
+/// The strategy by which the shards of a cell are spread; a pool has none.
+fn accept_of(factors: &Factors) -> Option<String> {
+    let default = || default_accept(factors.protocol).name().to_owned();
+    let accept = || factors.accept.clone().unwrap_or_else(default);
+    (factors.model == Model::Shards).then(accept)
 }
 
 /// The load must have done what it was told, and something must have come of it.

@@ -93,7 +93,21 @@ fn heading(file: &RunFile) -> String {
                 coverage * 100.0
             )),
     );
-    flow(&about, "   ") + &wrap("", &how)
+    flow(&about, "   ") + &wrap("", &format!("{how}{}", loss_rule(file)))
+}
+
+/// When a datagram was called lost, where there were any.
+fn loss_rule(file: &RunFile) -> String {
+    let datagrams = |cell: &CellFile| cell.result.cell.factors.protocol.is_datagram();
+    if !file.cells.iter().any(datagrams) {
+        return String::new();
+    }
+    let rule = file.design.losses;
+    format!(
+        " udp: lost after {} ms, at most {} % may be.",
+        rule.timeout.as_millis(),
+        rule.max_loss * 100.0
+    )
 }
 
 fn checks(file: &RunFile) -> String {
@@ -334,6 +348,7 @@ mod tests {
             "shards 2: lost 54 of 6000 requests (0.900 %), of which late 0. dropped: server socket not told, client sockets 6, whole machine 54; unexplained 0, by the count of the whole machine.",
             "A/A tcp: the same cell twice",
             "A/A udp: the same cell twice",
+            "udp: lost after 50 ms, at most 0 % may be.",
             "generator tcp: floor",
             "generator udp: floor",
             "udp: by round trips/s:",

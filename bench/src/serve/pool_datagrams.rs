@@ -1,7 +1,7 @@
 //! The pool's UDP socket as a `Datagram`: what lets its tasks run the very function that shards run.
 //!
 //! It is *one* socket, which a task per worker thread serves, as the pool has one listener: whoever is awake takes what is there, and
-//! any thread may answer any client. A socket per task (SO_REUSEPORT) would have the kernel deal clients out to threads, which is what
+//! any thread may answer any client, and replies to one client may overtake each other. A socket per task (SO_REUSEPORT) would have the kernel deal clients out to threads, which is what
 //! shards do; then there would be no shared pool to compare them with. Datagrams are received and sent with the same batched calls as
 //! on a shard, after tokio's readiness, straight into the driver's batch.
 

@@ -19,7 +19,7 @@ use shardloop_platform::{
     datagram::{Batch, Outgoing, recv_batch, send_batch},
     socket::socket_memory,
 };
-use std::io;
+use std::{io, mem};
 
 /// Datagrams of one system call.
 const AT_ONCE: usize = 32;
@@ -70,6 +70,8 @@ pub(super) struct Client {
     owed: u64,
     /// Asked for once, when the system first took less than it was given.
     watches_writable: bool,
+    /// Stands in the queue for another receive.
+    queued: bool,
 }
 
 impl Client {
@@ -81,6 +83,7 @@ impl Client {
             slots: Slots::default(),
             owed: 0,
             watches_writable: false,
+            queued: false,
         }
     }
 
@@ -92,6 +95,16 @@ impl Client {
     /// Nothing waits and nothing is owed.
     pub(super) fn is_idle(&self) -> bool {
         self.outstanding() == 0 && self.owed == 0
+    }
+
+    /// Whether it is not queued for another receive yet; it is now.
+    pub(super) fn queues_for_reading(&mut self) -> bool {
+        !mem::replace(&mut self.queued, true)
+    }
+
+    /// Its queued receive comes now.
+    pub(super) fn take_from_queue(&mut self) {
+        self.queued = false;
     }
 
     /// What the kernel dropped at the socket since it exists.

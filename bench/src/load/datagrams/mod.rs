@@ -36,7 +36,7 @@ use crate::{
 };
 use mio::{Events, Interest, Poll, Token, event::Event};
 use shardloop_platform::network::UdpCounters;
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, mem, net::SocketAddr, time::Duration};
 
 /// Events taken from the system at once.
 const EVENTS: usize = 1_024;
@@ -158,11 +158,12 @@ impl Generator {
         for event in events {
             self.serve(event);
         }
-        let due = self.again.len();
-        for at in 0..due {
-            self.read(self.again[at]);
+        for index in mem::take(&mut self.again) {
+            if let Some(client) = &mut self.clients[index] {
+                client.take_from_queue();
+            }
+            self.read_on(index);
         }
-        self.again.drain(..due);
         if self.now_ns >= self.next_sweep_ns {
             self.sweep();
         }
@@ -211,25 +212,37 @@ impl Generator {
         if event.is_writable() {
             self.pay(index);
         }
-        self.read(index);
+        self.read_on(index);
     }
 
-    /// One receive of one client, and what follows from it.
-    fn read(&mut self, index: usize) {
+    /// Reads once, and again when the others have had their turn if that may have left something.
+    fn read_on(&mut self, index: usize) {
+        let more = self.read(index);
+        if let Some(client) = &mut self.clients[index]
+            && more
+            && client.queues_for_reading()
+        {
+            self.again.push(index);
+        }
+    }
+
+    /// One receive of one client, and what follows from it. Whether there may be more.
+    fn read(&mut self, index: usize) -> bool {
         let Some(client) = &mut self.clients[index] else {
-            return;
+            return false;
         };
         match client.receive(&mut self.station.room) {
             Ok(came) => {
-                if came.more && !self.again.contains(&index) {
-                    self.again.push(index);
-                }
                 if came.datagrams > 0 {
                     self.look_at_the_clock();
                     self.judge(index);
                 }
+                came.more
             }
-            Err(wrong) => self.end(index, wrong),
+            Err(wrong) => {
+                self.end(index, wrong);
+                false
+            }
         }
     }
 
@@ -262,14 +275,9 @@ impl Generator {
         for index in 0..self.clients.len() {
             for _ in 0..RECEIVES_MAX {
                 let overdue = |client: &Client| client.is_overdue(submitted_by_ns);
-                if !self.clients[index].as_ref().is_some_and(overdue) {
+                if !self.clients[index].as_ref().is_some_and(overdue) || !self.read(index) {
                     break;
                 }
-                self.read(index);
-                if !self.again.contains(&index) {
-                    break;
-                }
-                self.again.retain(|queued| *queued != index);
             }
             if let Some(client) = &mut self.clients[index] {
                 client.give_up(submitted_by_ns, &mut self.station);
