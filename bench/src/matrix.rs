@@ -158,7 +158,7 @@ impl Matrix {
         loads
     }
 
-    /// The servers that meet this load: pools first, then shards by driver.
+    /// The servers that meet this load: pools first, then shards by driver, accept strategy and spinning.
     fn servers(&self, load: &Factors) -> Vec<Cell> {
         let pools = self.pools.iter().map(|threads| Factors {
             model: Model::Pool,
@@ -166,46 +166,20 @@ impl Matrix {
             driver: POOL_DRIVER.to_owned(),
             ..load.clone()
         });
-        let mut shards: Vec<Factors> = self
-            .shards
-            .iter()
-            .map(|threads| Factors {
-                model: Model::Shards,
-                threads: *threads,
-                ..load.clone()
-            })
-            .collect();
-        // The last one varied is the outermost.
-        let outermost = |shards: &mut Vec<Factors>, set: &dyn Fn(&Factors) -> Vec<Factors>| {
-            let varied: Vec<Vec<Factors>> = shards.iter().map(set).collect();
-            let values = varied.first().map_or(0, Vec::len);
-            *shards = (0..values)
-                .flat_map(|value| varied.iter().map(move |of| of[value].clone()))
-                .collect();
-        };
-        outermost(&mut shards, &|shard| {
-            let with = |spin_us: &u64| Factors {
-                spin_us: *spin_us,
-                ..shard.clone()
-            };
-            self.spins_us.iter().map(with).collect()
+        let mut shards = vec![Factors {
+            model: Model::Shards,
+            ..load.clone()
+        }];
+        let accepts = self.accepts_of(load.protocol);
+        vary(&mut shards, &self.drivers, |shard, driver| {
+            shard.driver = driver
         });
-        outermost(&mut shards, &|shard| {
-            let with = |accept| Factors {
-                accept,
-                ..shard.clone()
-            };
-            self.accepts_of(load.protocol)
-                .into_iter()
-                .map(with)
-                .collect()
+        vary(&mut shards, &accepts, |shard, accept| shard.accept = accept);
+        vary(&mut shards, &self.spins_us, |shard, spin_us| {
+            shard.spin_us = spin_us
         });
-        outermost(&mut shards, &|shard| {
-            let with = |driver: &String| Factors {
-                driver: driver.clone(),
-                ..shard.clone()
-            };
-            self.drivers.iter().map(with).collect()
+        vary(&mut shards, &self.shards, |shard, threads| {
+            shard.threads = threads
         });
         pools.chain(shards).map(Cell::new).collect()
     }
@@ -225,11 +199,11 @@ fn control_twin(cells: &[Cell], protocol: Protocol) -> usize {
         .map_or(at, |(at, _)| at)
 }
 
-fn vary<T: Copy>(loads: &mut Vec<Factors>, values: &[T], set: impl Fn(&mut Factors, T)) {
+fn vary<T: Clone>(loads: &mut Vec<Factors>, values: &[T], set: impl Fn(&mut Factors, T)) {
     let varied = loads.iter().flat_map(|load| {
         values.iter().map(|value| {
             let mut load = load.clone();
-            set(&mut load, *value);
+            set(&mut load, value.clone());
             load
         })
     });
