@@ -1,4 +1,5 @@
-//! The machine as this tool needs to know it. The only place in `bench` that asks `shardloop-platform` for facts about it.
+//! The machine as this tool needs to know it for a run; [`crate::doctor`] looks closer. No other place in `bench` asks
+//! `shardloop-platform` for facts about it.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
