@@ -588,6 +588,8 @@ impl<T: 'static, P: Parker> Turn<T, P> {
             return None;
         }
         let outcome = ending.outcome.take()?;
+        // While the engine is there to let go of it.
+        self.core.engine.take();
         Some(Ended {
             tasks_left,
             operations_left,

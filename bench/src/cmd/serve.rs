@@ -51,7 +51,7 @@ pub(crate) struct ServeArgs {
     /// generator's own limit. Its `messages` are receives.
     #[arg(long, conflicts_with_all = ["shards", "pool"])]
     pub(crate) null: bool,
-    /// Engine of the shards: auto, monoio-uring, monoio-legacy. A pool has its own.
+    /// Engine of the shards: auto, monoio-uring, monoio-legacy, glommio. A pool has its own.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) driver: String,
     /// Where to listen; port 0 lets the kernel pick one.

@@ -9,6 +9,7 @@ use std::{
     cell::Cell,
     io,
     net::{SocketAddr, UdpSocket},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 /// Datagrams sent with one system call.
@@ -66,12 +67,6 @@ impl KernelDatagrams {
         }
     }
 
-    /// To wait for its readiness.
-    #[cfg(feature = "glommio")]
-    pub(crate) fn socket(&self) -> &UdpSocket {
-        &self.socket
-    }
-
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -83,5 +78,12 @@ impl KernelDatagrams {
         let total = total + u64::from(now.wrapping_sub(before));
         self.dropped.set((now, total));
         Some(total)
+    }
+}
+
+/// To wait for its readiness.
+impl AsFd for KernelDatagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }

@@ -2,21 +2,14 @@
 //! engine that exists.
 
 use super::{
-    Backend, Bound, Capabilities, ConnectOptions, Ended, MonoioLegacy, Unavailable, bound,
+    Backend, Bound, Capabilities, ConnectOptions, Ended, MonoioLegacy, Unavailable,
+    bound::kernel_sockets,
 };
 use crate::{
-    accept::Endpoint,
     address::Address,
-    bind_error::BindError,
-    options::{DatagramEndpoint, EngineOptions, StreamOptions},
+    options::{EngineOptions, StreamOptions},
 };
-use std::{
-    future::Future,
-    io,
-    net::{SocketAddr, UdpSocket},
-    os::fd::OwnedFd,
-    time::Instant,
-};
+use std::{future::Future, io, net::UdpSocket, os::fd::OwnedFd};
 
 /// glommio, which exists on Linux only.
 #[derive(Debug)]
@@ -32,11 +25,9 @@ fn unavailable() -> Unavailable {
 impl Backend for Glommio {
     const NAME: &'static str = "glommio";
 
-    type Bound = Bound;
-    type Socket = OwnedFd;
+    kernel_sockets!();
     type Listener = <MonoioLegacy as Backend>::Listener;
     type Stream = <MonoioLegacy as Backend>::Stream;
-    type BoundDatagram = UdpSocket;
     type Datagram = <MonoioLegacy as Backend>::Datagram;
 
     fn probe(_options: &EngineOptions) -> Result<Capabilities, Unavailable> {
@@ -49,18 +40,6 @@ impl Backend for Glommio {
         F::Output: 'static,
     {
         Err(unsupported())
-    }
-
-    fn now() -> Instant {
-        Instant::now()
-    }
-
-    fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, BindError> {
-        bound::bind(endpoint, count)
-    }
-
-    fn address(bound: &Bound) -> io::Result<Address> {
-        bound.address()
     }
 
     fn adopt_listener(_bound: Bound) -> io::Result<Self::Listener> {
@@ -76,21 +55,6 @@ impl Backend for Glommio {
         _options: &ConnectOptions,
     ) -> io::Result<Self::Stream> {
         Err(unsupported())
-    }
-
-    fn bind_datagram(
-        endpoint: &DatagramEndpoint,
-        count: usize,
-    ) -> Result<Vec<UdpSocket>, BindError> {
-        bound::bind_datagram(endpoint, count)
-    }
-
-    fn clone_datagram(bound: &UdpSocket) -> io::Result<UdpSocket> {
-        bound.try_clone()
-    }
-
-    fn datagram_address(bound: &UdpSocket) -> io::Result<SocketAddr> {
-        bound.local_addr()
     }
 
     fn adopt_datagram(_bound: UdpSocket) -> io::Result<Self::Datagram> {

@@ -9,7 +9,6 @@ use shardloop::{
     Accept, Address, Backend, Either, Endpoint, LaunchError, Lease, Plan, RecvHalf, Report,
     SendHalf, Shard, Stream, StreamOptions, launch, race, time,
 };
-use shardloop_platform::usage;
 use std::{
     future::{Future, poll_fn},
     io::{ErrorKind, Write},
@@ -160,10 +159,6 @@ fn server_closes_its_side_first_and_still_receives<B: Engine>() {
 fn slow_reader_of_64_mib_is_held_back_and_served_whole<B: Engine>() {
     const TOTAL: usize = 64 << 20;
     const PIECE: usize = 64 << 10;
-    let resident = || {
-        let memory = usage::memory(None).expect("this process has memory");
-        memory.resident_bytes
-    };
     engine::alone(None, || {
         let received = Arc::new(AtomicU64::new(0));
         let counter = received.clone();
@@ -187,7 +182,7 @@ fn slow_reader_of_64_mib_is_held_back_and_served_whole<B: Engine>() {
             let address = server.address();
             let stream = B::connect(&[address], &connecting(LONG)).await;
             let (recv, mut send) = stream.expect("it listens").into_split();
-            let before = resident();
+            let before = engine::resident_bytes();
             let sent = Arc::new(AtomicU64::new(0));
             let counter = sent.clone();
             let sender = shard.spawn(async move {
@@ -222,7 +217,7 @@ fn slow_reader_of_64_mib_is_held_back_and_served_whole<B: Engine>() {
             );
             read_pieces(recv, TOTAL, PIECE).await;
             sender.await.expect("all was sent");
-            let after = resident();
+            let after = engine::resident_bytes();
             assert!(
                 after < before + (16 << 20),
                 "{before} bytes of memory before, {after} after"

@@ -5,6 +5,7 @@ use shardloop::{
     Accept, Address, Backend, Endpoint, EngineOptions, MonoioLegacy, MonoioUring, Plan, RecvHalf,
     Report, Running, SendHalf, Shard, Sim, Stopper, launch, sim,
 };
+use shardloop_platform::usage;
 use std::{
     io::{BufRead, BufReader, Lines, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -61,6 +62,15 @@ pub(crate) fn leaked_descriptors<B: Backend>(engines: usize) -> usize {
 /// Whether a receive that waits has a buffer, of the size that was last needed.
 pub(crate) fn waits_with_a_buffer<B: Backend>() -> bool {
     B::NAME != "glommio" && B::NAME != Sim::NAME
+}
+
+/// Bytes of memory this process has. Nothing under a sanitizer, which keeps what was freed.
+pub(crate) fn resident_bytes() -> u64 {
+    if std::env::var_os("SHARDLOOP_SANITIZED").is_some() {
+        return 0;
+    }
+    let memory = usage::memory(None).expect("this process has memory");
+    memory.resident_bytes
 }
 
 /// Runs a behaviour on an engine, watched; skips it where the engine is not available.

@@ -9,6 +9,7 @@ mod datagrams;
 mod engine;
 mod example;
 mod metrics;
+mod queue_model;
 mod refused;
 mod scenarios;
 mod shutdown;

@@ -12,7 +12,7 @@ use shardloop::{
     Accept, Backend, ConnectOptions, Either, Endpoint, Incoming, Listener, Plan, RecvHalf,
     SendHalf, Shard, backend::Bound, launch, race, stopping, time,
 };
-use shardloop_platform::{socket, usage};
+use shardloop_platform::socket;
 use std::os::fd::OwnedFd;
 use std::{
     cell::Cell,
@@ -478,11 +478,6 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
         let deaf = client::Deaf::new();
         let nobody = deaf.address;
         let descriptors = || socket::open_descriptors().expect("countable");
-        let resident = || {
-            usage::memory(None)
-                .expect("this process has memory")
-                .resident_bytes
-        };
         let mut address = engine::v4();
         let mut before = None;
         for round in 0..ROUNDS {
@@ -514,7 +509,7 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
             engine::assert_clean(&report);
             // Once the allocator and the thread library have what they keep.
             if round == 50 {
-                before = Some((descriptors(), resident()));
+                before = Some((descriptors(), engine::resident_bytes()));
             }
         }
         let (descriptors_before, resident_before) = before.expect("round 50 was reached");
@@ -523,7 +518,7 @@ fn scenario_5_tear_down_with_work_in_flight<B: Backend>() {
             descriptors_before + engine::leaked_descriptors::<B>(ROUNDS as usize - 51),
             "descriptors leaked in {ROUNDS} rounds"
         );
-        let grown = resident().saturating_sub(resident_before);
+        let grown = engine::resident_bytes().saturating_sub(resident_before);
         assert!(
             grown < 8 << 20,
             "{grown} bytes of memory leaked in {ROUNDS} rounds"

@@ -32,14 +32,14 @@ impl GlommioDatagram {
 impl Datagram for GlommioDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
         while !self.socket.receive(batch)? {
-            self.to_receive.wait(self.socket.socket()).await?;
+            self.to_receive.wait(&self.socket).await?;
         }
         Ok(())
     }
 
     async fn send(&mut self, outbox: &mut Outbox) -> Result<(), SendError> {
         while !self.socket.send(outbox)? {
-            if let Err(error) = self.to_send.wait(self.socket.socket()).await {
+            if let Err(error) = self.to_send.wait(&self.socket).await {
                 return Err(outbox.fail(error));
             }
         }
