@@ -316,6 +316,35 @@ fn a_full_backlog_takes_the_next_wish_once_there_is_room() {
 }
 
 #[test]
+fn a_connect_that_is_dropped_leaves_nothing_open() {
+    let mut world = World::new(seed(), Link::perfect(MS(1)));
+    let serving = world
+        .server(SERVER, serving(2, Accept::Handoff), echo)
+        .expect("starts");
+    let (mut outcome, made) = run_with(world, async |shard: Shard<Sim>| {
+        let mut made = 0;
+        for step in 0..60 {
+            // Before the wish arrives, while its answer is on the way, and as it comes.
+            let moment = time::sleep(Duration::from_micros(50 * step)); // tidy: sleep in the world's time
+            match race(dial(), moment).await {
+                Either::Left(talk) => made += u32::from(talk.is_ok()),
+                Either::Right(()) => {}
+            }
+        }
+        // And one that is made and dropped before anybody has looked: this task is woken before that one, and cancels it.
+        let unseen = shard.spawn(dial());
+        dial().await.expect("it listens");
+        assert!(unseen.cancel().await.is_none());
+        made
+    });
+    assert!((1..59).contains(&made), "{made}");
+    let report = outcome.report(&serving);
+    assert_eq!(report.tasks_cut_off(), 0, "all saw the end of their client");
+    let open: u64 = report.shards.iter().map(|shard| shard.metrics.open()).sum();
+    assert_eq!(open, 0);
+}
+
+#[test]
 fn back_pressure_holds_the_sender() {
     let small = StreamOptions {
         nodelay: true,
