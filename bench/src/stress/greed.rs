@@ -29,6 +29,8 @@ use std::{
 const BOUND_MS: f64 = 50.0;
 /// Of the ticker.
 const PERIOD: Duration = Duration::from_millis(10);
+/// A poll longer than this is counted.
+const STALL: Duration = Duration::from_millis(10);
 /// Between pings. More often than once a second, so that a minute has a p99.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Connections that flood.
@@ -93,7 +95,10 @@ fn beside<B: Engine>(
             }
         }
     };
-    let running = launch::<B, _>(service::plan(1, Accept::Handoff), service)?;
+    let mut plan = service::plan(1, Accept::Handoff);
+    // Tells a task that keeps the shard from a shard that was kept from its CPU, mostly.
+    plan.engine.stall_after = Some(STALL);
+    let running = launch::<B, _>(plan, service)?;
     let address = service::address(&running)?;
     let floods = if greed == Greed::Flood { FLOODS } else { 0 };
     let floods: Vec<_> = (0..floods)
@@ -114,7 +119,7 @@ fn beside<B: Engine>(
     for flood in floods {
         flooded += flood.join().unwrap_or_else(|_| anyhow::bail!("a panic"))?;
     }
-    service::finish(trial, running, false);
+    let report = service::finish(trial, running, false);
     if greed == Greed::Flood {
         trial.note("flooded_mib", flooded >> 20);
     }
@@ -122,6 +127,11 @@ fn beside<B: Engine>(
     trial.note_rounded(&format!("{name}_ping_ms_p99"), pings.ms_at(0.99));
     trial.note_rounded(&format!("{name}_timer_ms_p99"), lateness.ms_at(0.99));
     trial.note_rounded(&format!("{name}_timer_ms_max"), lateness.ms_max());
+    if let Some(stalls) = report.shards[0].metrics.stalls {
+        trial.note(&format!("{name}_long_polls"), stalls.count);
+        let longest = stalls.longest.as_secs_f64() * 1e3;
+        trial.note_rounded(&format!("{name}_longest_poll_ms"), longest);
+    }
     trial.require(pings.count() > 0 && lateness.count() > 0, || {
         format!("{name}: no ping or no tick came at all")
     });

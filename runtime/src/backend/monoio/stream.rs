@@ -144,7 +144,7 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
-    _open: Rc<Open>,
+    open: Rc<Open>,
 }
 
 impl MonoioRecv {
@@ -153,7 +153,7 @@ impl MonoioRecv {
         Self {
             pump: Box::pin(pump(half, open.core().clone(), slot.clone())),
             slot,
-            _open: open,
+            open,
         }
     }
 }
@@ -163,8 +163,15 @@ impl RecvHalf for MonoioRecv {
 
     fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
         poll_fn(|cx| {
+            if self.open.core().gives_way(cx) {
+                return Poll::Pending;
+            }
             let Poll::Pending = self.pump.as_mut().poll(cx);
-            self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
+            let Some(result) = self.slot.result.take() else {
+                return Poll::Pending;
+            };
+            self.open.core().done_at_once();
+            Poll::Ready(result)
         })
     }
 }
@@ -325,6 +332,16 @@ impl SendHalf for MonoioSend {
         if all == 0 {
             return (Ok(()), sending.bytes);
         }
+        // Nothing is under way yet: dropped here, the connection is still whole.
+        let core = self.open.core();
+        poll_fn(|cx| {
+            if core.gives_way(cx) {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
         self.state = State::Midway;
         let (result, sending) = self.half.write(sending).await;
         let (result, sending) = match result {
@@ -340,6 +357,7 @@ impl SendHalf for MonoioSend {
         if result.is_ok() {
             self.state = State::Whole;
         }
+        self.open.core().done_at_once();
         (result, sending.bytes)
     }
 
