@@ -47,6 +47,10 @@ pub trait Backend: Sized + 'static {
     /// Its name, as [`Kind`](crate::Kind) knows it.
     const NAME: &'static str;
 
+    /// Descriptors that the engine leaves open for ever, each time that it has run: none, unless it is somebody else's and its
+    /// documentation here says why.
+    const LEAKED_DESCRIPTORS: usize = 0;
+
     /// A bound endpoint that no shard has adopted yet.
     type Bound: Send + 'static;
     /// A connection that no shard has adopted yet: it may go to any.

@@ -52,11 +52,7 @@ pub(crate) fn skip(engine: &str, reason: &str) {
 
 /// Descriptors that `engines` engines leave open for ever, once they ran: what an engine documents of itself, and nothing more.
 pub(crate) fn leaked_descriptors<B: Backend>(engines: usize) -> usize {
-    match B::NAME {
-        // The eventfd of its executor.
-        "glommio" => engines,
-        _ => 0,
-    }
+    engines * B::LEAKED_DESCRIPTORS
 }
 
 /// Whether a receive that waits has a buffer, of the size that was last needed.

@@ -99,6 +99,8 @@ const PREEMPT_EVERY: Duration = Duration::from_millis(100);
 
 impl Backend for Glommio {
     const NAME: &'static str = "glommio";
+    // The eventfd of its executor, see above.
+    const LEAKED_DESCRIPTORS: usize = 1;
 
     kernel_sockets!();
     type Listener = GlommioListener;
