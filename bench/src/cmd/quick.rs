@@ -46,7 +46,11 @@ fn design(args: &QuickArgs) -> Design {
             window: Duration::from_secs(1),
         },
         verify: Verify::Full,
-        losses: LossRule::default(),
+        // No loss is allowed here, so a short wait would find none sooner; it would only call a machine that stood still lossy.
+        losses: LossRule {
+            timeout: Duration::from_secs(1),
+            max_loss: 0.0,
+        },
         noise_threshold: 0.02,
         budget: Some(args.budget),
         floor: !args.no_floor,

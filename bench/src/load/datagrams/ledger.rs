@@ -107,8 +107,9 @@ impl Ledger {
             }
         }
         if loss_share > plan.max_loss {
+            let late = (self.whole.late - self.warmup.late).min(lost);
             self.tally
-                .failed_as_a_whole(|| too_much_lost(lost, lost + echoed, plan));
+                .failed_as_a_whole(|| too_much_lost(lost, late, lost + echoed, plan));
         }
         DatagramReport {
             timeout_ns: nanoseconds(plan.udp_timeout),
@@ -143,10 +144,14 @@ impl Ledger {
     }
 }
 
-fn too_much_lost(lost: u64, of: u64, plan: &Plan) -> String {
+fn too_much_lost(lost: u64, late: u64, of: u64, plan: &Plan) -> String {
+    let advice = if late == lost {
+        "server or load stood still: use a larger --udp-timeout, or a machine less busy"
+    } else {
+        "use a smaller --window or --payload, or larger buffers; or allow more by --max-loss"
+    };
     format!(
-        "{lost} of {of} requests were lost ({:.3} %, allowed {:.3} %): no reply within {:?}. \
-         use a smaller --window or --payload or, where the machine is busy, a larger --udp-timeout; or allow more by --max-loss",
+        "{lost} of {of} requests were lost ({:.3} %, allowed {:.3} %), {late} of them came late: no reply within {:?}. {advice}",
         share(lost, of) * 100.0,
         plan.max_loss * 100.0,
         plan.udp_timeout
@@ -269,7 +274,7 @@ mod tests {
         let _ = conclude(&mut ledger, 0.05, 0);
         let words = ledger.tally.first_failure.expect("9 % are too many");
         assert!(
-            words.starts_with("1 of 11 requests were lost (9.091 %, allowed 5.000 %)"),
+            words.starts_with("1 of 11 requests were lost (9.091 %, allowed 5.000 %), 1 of them came late: no reply within 50ms. server or load stood still"),
             "{words}"
         );
     }
