@@ -5,8 +5,8 @@
 //! in a loop starves the others, a wake from another thread panics. So an engine runs one future, [`Turn`], and that runs everything.
 //!
 //! # A turn
-//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks. If tasks are left over, or others left
-//! something meanwhile, give the engine a look at its completions and come back at once; else tell the engine the next deadline and let
+//! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks, fewer if one of them was told to give
+//! way ([`Core::AT_ONCE`]). If tasks are left over, or others left something meanwhile, give the engine a look at its completions and come back at once; else tell the engine the next deadline and let
 //! it park.
 //!
 //! # The end
@@ -62,6 +62,10 @@ pub(crate) struct Core {
     sweep_at: Cell<Option<Instant>>,
     /// Bytes freed since the heap was last trimmed.
     freed_bytes: Cell<usize>,
+    /// Results of sends and receives that the task which runs now had without waiting.
+    at_once: Cell<u32>,
+    /// A task was told to give way, so timers and the engine are looked at before the next is polled.
+    gave_way: Cell<bool>,
     counters: Counters,
     first_panic: RefCell<Option<String>>,
 }
@@ -84,6 +88,9 @@ pub(crate) trait Idle {
 impl Core {
     /// Polls of tasks in one turn.
     pub(crate) const BUDGET: usize = 256;
+    /// Sends and receives that a task may do in one poll. With a readiness engine a peer that floods has always sent more, so that its
+    /// task would never wait, and nobody else run.
+    pub(crate) const AT_ONCE: u32 = 32;
     /// How often idle buffers are looked for.
     const SWEEP_EVERY: Duration = Duration::from_millis(250);
     /// Bytes freed by a shard before it is worth to look for pages that the system could have back.
@@ -114,6 +121,8 @@ impl Core {
             idle: RefCell::default(),
             sweep_at: Cell::new(None),
             freed_bytes: Cell::new(0),
+            at_once: Cell::new(0),
+            gave_way: Cell::new(false),
             counters: Counters::default(),
             first_panic: RefCell::default(),
         };
@@ -391,6 +400,11 @@ impl Core {
                 drop(frame);
                 self.a_task_has_ended();
             }
+            // Such a poll took long; as many of them as the budget allows would keep timers waiting.
+            if self.gave_way.take() {
+                self.counters.polls.add(polls + 1);
+                return true;
+            }
         }
         self.counters.polls.add(Self::BUDGET as u64);
         true
@@ -399,6 +413,7 @@ impl Core {
     fn poll(&self, id: TaskId, frame: &mut Boxed) -> Poll<()> {
         let waker = id.waker();
         let mut cx = Context::from_waker(&waker);
+        self.at_once.set(0);
         let Some(limit) = self.stall_after else {
             return frame.as_mut().poll(&mut cx);
         };
@@ -411,6 +426,22 @@ impl Core {
             self.counters.stalls.set(stalls);
         }
         poll
+    }
+
+    /// A send or receive was done without waiting.
+    pub(crate) fn done_at_once(&self) {
+        self.at_once.set(self.at_once.get() + 1);
+    }
+
+    /// Whether the task has done so many that others come first; it is woken then. To be asked before the next.
+    pub(crate) fn gives_way(&self, cx: &Context<'_>) -> bool {
+        let over = self.at_once.get() >= Self::AT_ONCE;
+        if over {
+            self.at_once.set(0);
+            self.gave_way.set(true);
+            cx.waker().wake_by_ref();
+        }
+        over
     }
 
     /// Whether the shard, which has run out of work, is to look again instead of parking. `worked` says that it had some.

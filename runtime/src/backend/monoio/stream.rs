@@ -186,7 +186,7 @@ impl Stream for MonoioStream {
 pub struct MonoioRecv {
     pump: Pin<Box<dyn Future<Output = Infallible>>>,
     slot: Rc<Slot>,
-    _open: Rc<Open>,
+    open: Rc<Open>,
 }
 
 impl MonoioRecv {
@@ -195,7 +195,7 @@ impl MonoioRecv {
         Self {
             pump: Box::pin(pump(half, open.core().clone(), slot.clone())),
             slot,
-            _open: open,
+            open,
         }
     }
 }
@@ -205,8 +205,15 @@ impl RecvHalf for MonoioRecv {
 
     fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
         poll_fn(|cx| {
+            if self.open.core().gives_way(cx) {
+                return Poll::Pending;
+            }
             let Poll::Pending = self.pump.as_mut().poll(cx);
-            self.slot.result.take().map_or(Poll::Pending, Poll::Ready)
+            let Some(result) = self.slot.result.take() else {
+                return Poll::Pending;
+            };
+            self.open.core().done_at_once();
+            Poll::Ready(result)
         })
     }
 }
@@ -367,6 +374,16 @@ impl SendHalf for MonoioSend {
         if all == 0 {
             return (Ok(()), sending.bytes);
         }
+        // Nothing is under way yet: dropped here, the connection is still whole.
+        let core = self.open.core();
+        poll_fn(|cx| {
+            if core.gives_way(cx) {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
         self.state = State::Midway;
         let (result, sending) = self.half.write(sending).await;
         let (result, sending) = match result {
@@ -382,6 +399,7 @@ impl SendHalf for MonoioSend {
         if result.is_ok() {
             self.state = State::Whole;
         }
+        self.open.core().done_at_once();
         (result, sending.bytes)
     }
 
