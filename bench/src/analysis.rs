@@ -3,8 +3,8 @@
 //! Only complete rounds count. A cell with a failed repetition is out of every comparison; its data stay.
 
 use crate::campaign::Record;
-use crate::case::Cell;
-use crate::contract::{LoadReport, Model};
+use crate::case::{Cell, Factors};
+use crate::contract::{LoadReport, Model, Protocol};
 use crate::floor::{GeneratorFloor, is_near};
 use crate::matrix::Plan;
 use crate::measure::merged::RoundTripTimes;
@@ -18,18 +18,37 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Analysis {
     /// Cell by cell, in the order of the plan.
     pub(crate) cells: Vec<CellResult>,
-    /// Noise floor of round trips per second.
-    pub(crate) rate_floor: Floor,
-    /// Noise floor of server CPU per round trip.
-    pub(crate) cpu_floor: Floor,
+    /// Noise floors, protocol by protocol.
+    pub(crate) floors: Vec<ProtocolFloor>,
     /// Comparisons with a verdict, the control's not among them.
     pub(crate) comparisons: usize,
     /// Verdicts to expect by chance if nothing differed.
     pub(crate) chance_verdicts: f64,
     /// Differences in round trips per second below this would usually be missed.
     pub(crate) usually_missed_below: Option<f64>,
-    /// What the generator reaches against a server that does nothing.
-    pub(crate) generator_floor: Option<GeneratorFloor>,
+    /// What the generator reaches against servers that do nothing.
+    pub(crate) generator_floors: Vec<GeneratorFloor>,
+}
+
+/// What the control of a protocol allows to say.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ProtocolFloor {
+    /// The protocol.
+    pub(crate) protocol: Protocol,
+    /// Noise floor of round trips per second.
+    pub(crate) rate_floor: Floor,
+    /// Noise floor of server CPU per round trip.
+    pub(crate) cpu_floor: Floor,
+}
+
+impl ProtocolFloor {
+    /// The floor of one metric.
+    pub(crate) fn of(&self, metric: Metric) -> &Floor {
+        match metric {
+            Metric::RoundTripsPerS => &self.rate_floor,
+            Metric::ServerCpuNsPerRt => &self.cpu_floor,
+        }
+    }
 }
 
 /// What is said about a cell.
@@ -140,6 +159,8 @@ pub(crate) enum Relation {
     OneShard,
     /// With the first driver at equal shards.
     Driver,
+    /// With the first accept strategy and spinning at equal shards and driver.
+    Setting,
     /// A/A: with itself.
     Control,
 }
@@ -153,42 +174,63 @@ pub(crate) fn analyse(plan: &Plan, record: &Record) -> Analysis {
         .iter()
         .map(|cell| Observed::of(cell, record))
         .collect();
-    let floors = METRICS.map(|metric| floor(plan, &observed, metric));
-    let judge = |metric: Metric, ratios: &[f64]| floors[place(metric)].judge(metric, ratios);
+    let floors = floors(plan, &observed);
+    let floor_of = |protocol: Protocol| {
+        floors
+            .iter()
+            .find(|floor| floor.protocol == protocol)
+            .unwrap_or_else(|| unreachable!("each protocol of the plan has one"))
+    };
+    let judge = |protocol, metric: Metric, ratios: &[f64]| {
+        floor_of(protocol).of(metric).judge(metric, ratios)
+    };
     let mut cells: Vec<CellResult> = observed
         .iter()
         .map(|cell| cell.result(record, compare(cell, &observed, &judge)))
         .collect();
-    let generator_floor = GeneratorFloor::of(plan, record);
-    if let Some(floor) = &generator_floor {
+    let generator_floors = GeneratorFloor::all(plan, record);
+    for floor in &generator_floors {
         cells.iter_mut().for_each(|cell| cell.hold_against(floor));
     }
-    let judged = || {
-        cells
-            .iter()
-            .flat_map(|cell| &cell.versus)
+    let judged = cells.iter().flat_map(|cell| {
+        let floor = floor_of(cell.cell.factors.protocol);
+        let versus = cell.versus.iter();
+        versus
             .filter(|versus| versus.relation != Relation::Control)
-            .filter(|versus| !floors[place(versus.metric)].control_failed)
-    };
-    let chances: Vec<f64> = judged()
+            .filter(|versus| !floor.of(versus.metric).control_failed)
+    });
+    let chances: Vec<f64> = judged
         .filter_map(|versus| versus.coverage)
         .map(|coverage| 1.0 - coverage)
         .collect();
     let groups = rate_ratios(&observed);
     Analysis {
-        rate_floor: floors[0],
-        cpu_floor: floors[1],
         comparisons: chances.len(),
         chance_verdicts: chances.iter().fold(0.0, |sum, chance| sum + chance),
         usually_missed_below: verdict::usually_missed_below(&groups),
-        generator_floor,
+        generator_floors,
+        floors,
         cells,
     }
 }
 
-/// Where a metric stands in [`METRICS`].
-fn place(metric: Metric) -> usize {
-    usize::from(metric == Metric::ServerCpuNsPerRt)
+/// What each protocol's control allows to say.
+fn floors(plan: &Plan, observed: &[Observed<'_>]) -> Vec<ProtocolFloor> {
+    let mut protocols: Vec<Protocol> = Vec::new();
+    for cell in &plan.cells {
+        if !protocols.contains(&cell.factors.protocol) {
+            protocols.push(cell.factors.protocol);
+        }
+    }
+    let of = |protocol| {
+        let [rate_floor, cpu_floor] = METRICS.map(|metric| floor(plan, observed, protocol, metric));
+        ProtocolFloor {
+            protocol,
+            rate_floor,
+            cpu_floor,
+        }
+    };
+    protocols.into_iter().map(of).collect()
 }
 
 /// The cells a cell is compared with, and why.
@@ -223,15 +265,24 @@ pub(crate) fn baselines(cell: &Cell, cells: &[Cell]) -> Vec<(usize, Relation)> {
         find(&|other| other.factors.model == Model::Shards && other.id != cell.id && wanted(other))
     };
     let one_shard = sibling(&|other| {
-        me.threads > 1 && other.factors.threads == 1 && other.factors.driver == me.driver
+        let its = &other.factors;
+        me.threads > 1 && its.threads == 1 && its.driver == me.driver && its.same_settings(me)
     });
-    let first_driver =
-        find(&|other| other.factors.model == Model::Shards && other.factors.threads == me.threads);
-    let other_driver = first_driver.filter(|at| cells[*at].factors.driver != me.driver);
+    let first = |wanted: &dyn Fn(&Factors) -> bool| {
+        find(&|other| {
+            let its = &other.factors;
+            its.model == Model::Shards && its.threads == me.threads && wanted(its)
+        })
+    };
+    let other_driver =
+        first(&|its| its.same_settings(me)).filter(|at| cells[*at].factors.driver != me.driver);
+    let other_setting =
+        first(&|its| its.driver == me.driver).filter(|at| !cells[*at].factors.same_settings(me));
     let pairs = [
         (equal.or(largest), Relation::Pool),
         (one_shard, Relation::OneShard),
         (other_driver, Relation::Driver),
+        (other_setting, Relation::Setting),
     ];
     pairs
         .into_iter()
@@ -344,8 +395,10 @@ impl<'a> Observed<'a> {
     }
 }
 
-fn floor(plan: &Plan, observed: &[Observed<'_>], metric: Metric) -> Floor {
-    let control = observed.iter().find(|cell| cell.cell.control);
+fn floor(plan: &Plan, observed: &[Observed<'_>], protocol: Protocol, metric: Metric) -> Floor {
+    let control = observed
+        .iter()
+        .find(|cell| cell.cell.control && cell.cell.factors.protocol == protocol);
     let twin = control.and_then(|control| {
         baselines(control.cell, &plan.cells)
             .first()
@@ -363,7 +416,7 @@ fn floor(plan: &Plan, observed: &[Observed<'_>], metric: Metric) -> Floor {
 fn compare(
     cell: &Observed<'_>,
     observed: &[Observed<'_>],
-    judge: &dyn Fn(Metric, &[f64]) -> Judged,
+    judge: &dyn Fn(Protocol, Metric, &[f64]) -> Judged,
 ) -> Vec<Versus> {
     let cells: Vec<Cell> = observed
         .iter()
@@ -377,7 +430,7 @@ fn compare(
         let judged = if cell.failed || baseline.failed {
             Judged::FAILED
         } else {
-            judge(metric, &ratios)
+            judge(cell.cell.factors.protocol, metric, &ratios)
         };
         Versus {
             baseline: baseline.cell.id.clone(),
@@ -417,7 +470,10 @@ fn rate_ratios(observed: &[Observed<'_>]) -> Vec<Vec<f64>> {
 impl CellResult {
     /// Says how near to the generator's floor it came.
     fn hold_against(&mut self, floor: &GeneratorFloor) {
-        self.floor_share = floor.share(self);
+        let Some(share) = floor.share(self) else {
+            return;
+        };
+        self.floor_share = Some(share);
         if self.floor_share.is_some_and(is_near) {
             self.flags.push(Flag::NearFloor);
         }
@@ -494,7 +550,7 @@ pub(crate) mod tests {
             word("shards 2", Relation::OneShard, Metric::RoundTripsPerS),
             Verdict::Faster
         );
-        assert!(!analysis.rate_floor.control_failed);
+        assert!(!analysis.floors[0].rate_floor.control_failed);
         assert_eq!(
             analysis.comparisons, 6,
             "three pairs, two metrics, the control not counted"
@@ -584,7 +640,10 @@ pub(crate) mod tests {
             },
         );
         let analysis = analyse(&plan, &record);
-        assert!(analysis.rate_floor.control_failed && !analysis.cpu_floor.control_failed);
+        assert!(
+            analysis.floors[0].rate_floor.control_failed
+                && !analysis.floors[0].cpu_floor.control_failed
+        );
         assert_eq!(
             word(
                 &analysis,
@@ -622,7 +681,7 @@ pub(crate) mod tests {
             },
         );
         let analysis = analyse(&plan, &record);
-        for floor in [analysis.rate_floor, analysis.cpu_floor] {
+        for floor in [analysis.floors[0].rate_floor, analysis.floors[0].cpu_floor] {
             assert!(floor.control_failed && floor.control == Control::Missing);
         }
         assert_eq!(analysis.comparisons, 0);
@@ -649,8 +708,8 @@ pub(crate) mod tests {
             |job, _| believable(&mut random, job),
         );
         let analysis = analyse(&plan, &record);
-        assert!(!analysis.rate_floor.control_failed);
-        assert!((analysis.rate_floor.threshold - plan.noise_threshold).abs() < 1e-12);
+        assert!(!analysis.floors[0].rate_floor.control_failed);
+        assert!((analysis.floors[0].rate_floor.threshold - plan.noise_threshold).abs() < 1e-12);
         assert_eq!(
             word(
                 &analysis,

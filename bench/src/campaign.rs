@@ -217,6 +217,7 @@ impl Campaign<'_> {
             cell,
             timing: place.timing,
             verify: self.plan.verify,
+            losses: self.plan.losses,
             pass: place.pass,
         };
         let outcome = self.runner.run(&job);
@@ -403,6 +404,7 @@ pub(crate) mod tests {
                 rss_peak_bytes: Some(9_000_000),
                 ..ProcessUse::default()
             }),
+            udp: None,
         };
         let calls = CallCount {
             per_round_trip: Some(1.9),

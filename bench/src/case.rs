@@ -2,6 +2,7 @@
 
 use crate::contract::{Model, Protocol};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Name of the pool's engine in ids and tables.
 pub(crate) const POOL_DRIVER: &str = "tokio";
@@ -40,6 +41,12 @@ pub(crate) struct Factors {
     pub(crate) work: u64,
     /// `ipv4` or `ipv6`, loopback.
     pub(crate) family: Family,
+    /// How connections or datagrams are spread over shards, where that is not the protocol's default.
+    #[serde(default)]
+    pub(crate) accept: Option<String>,
+    /// How long a shard without work looks for more before it parks.
+    #[serde(default)]
+    pub(crate) spin_us: u64,
 }
 
 /// Address family of the loopback address.
@@ -78,6 +85,8 @@ impl Cell {
             threads: 1,
             driver: NULL_DRIVER.to_owned(),
             work: 0,
+            accept: None,
+            spin_us: 0,
             ..factors.clone()
         })
     }
@@ -126,7 +135,7 @@ impl Factors {
 
     fn id(&self) -> String {
         format!(
-            "{}.{}{}.{}.{}.c{}.w{}.work{}.closed{}",
+            "{}.{}{}.{}.{}.c{}.w{}.work{}.closed{}{}",
             self.protocol.name(),
             self.model.name(),
             self.threads,
@@ -140,15 +149,30 @@ impl Factors {
             } else {
                 ""
             },
+            self.setting_parts(".", "spin")
         )
+    }
+
+    /// The settings of the shards that are not the default, each after a mark.
+    fn setting_parts(&self, mark: &str, spin: &str) -> String {
+        let accept = self.accept.iter().map(|name| format!("{mark}{name}"));
+        let spin = (self.spin_us > 0).then(|| format!("{mark}{spin}{}", self.spin_us));
+        accept.chain(spin).collect()
+    }
+
+    /// The same settings of the shards.
+    pub(crate) fn same_settings(&self, other: &Factors) -> bool {
+        (&self.accept, self.spin_us) == (&other.accept, other.spin_us)
     }
 
     fn label(&self) -> String {
         let plain = format!("{} {}", self.model.name(), self.threads);
+        let settings = self.setting_parts(" ", "spin ");
         match self.model {
             Model::Null => self.model.name().to_owned(),
-            Model::Shards if self.driver != "auto" => format!("{plain} {}", self.driver),
-            Model::Shards | Model::Pool => plain,
+            Model::Shards if self.driver != "auto" => format!("{plain} {}{settings}", self.driver),
+            Model::Shards => format!("{plain}{settings}"),
+            Model::Pool => plain,
         }
     }
 }
@@ -161,18 +185,67 @@ impl Family {
             Family::Ipv6 => "[::1]:0",
         }
     }
+
+    /// That of an address.
+    pub(crate) fn of(address: SocketAddr) -> Self {
+        if address.is_ipv6() {
+            Family::Ipv6
+        } else {
+            Family::Ipv4
+        }
+    }
+
+    /// As written in words.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Family::Ipv4 => "ipv4",
+            Family::Ipv6 => "ipv6",
+        }
+    }
 }
 
 impl Protocol {
     /// Every protocol of this tool.
-    pub(crate) const ALL: [Protocol; 2] = [Protocol::Tcp, Protocol::Echo];
+    pub(crate) const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Echo, Protocol::Udp];
 
     /// As written on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
             Protocol::Echo => "echo",
+            Protocol::Udp => "udp",
         }
+    }
+
+    /// Over datagrams, where messages may be lost; else over streams.
+    pub(crate) fn is_datagram(self) -> bool {
+        matches!(self, Protocol::Udp)
+    }
+
+    /// Most bytes of a message.
+    pub(crate) fn payload_max(self, family: Family) -> usize {
+        match (self, family) {
+            (Protocol::Tcp | Protocol::Echo, _) => 1024 * 1024,
+            (Protocol::Udp, Family::Ipv4) => 65_535 - 20 - 8,
+            (Protocol::Udp, Family::Ipv6) => 65_535 - 8,
+        }
+    }
+
+    /// What is wrong with a message of so many bytes, if it is too long: the size, and why that is the limit.
+    pub(crate) fn payload_fault(self, family: Family, bytes: usize) -> Option<String> {
+        let most = self.payload_max(family);
+        let why = match (self, family) {
+            (Protocol::Tcp | Protocol::Echo, _) => "the bound of this tool",
+            (Protocol::Udp, Family::Ipv4) => "65535 - 20 IP - 8 UDP",
+            (Protocol::Udp, Family::Ipv6) => "65535 - 8 UDP",
+        };
+        (bytes > most).then(|| {
+            format!(
+                "{}/{} payload {bytes} exceeds {most} ({why}).",
+                self.name(),
+                family.name()
+            )
+        })
     }
 }
 
@@ -209,6 +282,8 @@ pub(crate) mod tests {
             window: 8,
             work: 0,
             family: Family::Ipv4,
+            accept: None,
+            spin_us: 0,
         })
     }
 
@@ -224,5 +299,16 @@ pub(crate) mod tests {
         let null = Cell::null(&pool.factors);
         assert_eq!(null.id, "tcp.null1.null.1024.c16.w8.work0.closed");
         assert_eq!(null.label(), "null");
+        let set = Cell::new(Factors {
+            accept: Some("reuseport".to_owned()),
+            spin_us: 50,
+            ..cell(Model::Shards, 2).factors
+        });
+        assert_eq!(
+            set.id,
+            "tcp.shards2.auto.1024.c16.w8.work0.closed.reuseport.spin50"
+        );
+        assert_eq!(set.label(), "shards 2 reuseport spin 50");
+        assert_eq!(Cell::null(&set.factors).id, null.id);
     }
 }

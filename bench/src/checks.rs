@@ -165,11 +165,15 @@ fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warn
     let rounds = record.rounds_ran as usize;
     let coverage = stats::coverage(rounds, stats::rank(rounds).max(1));
     let dropped = record.rounds_ran < plan.rounds && record.interrupted.is_none();
-    let control = analysis.cells.iter().find(|cell| cell.cell.control);
-    let failed = control.is_some_and(|cell| {
-        cell.versus
-            .iter()
-            .any(|versus| versus.verdict == Verdict::Failed)
+    let mut controls = analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.cell.control)
+        .peekable();
+    let none = controls.peek().is_none();
+    let failed = controls.any(|cell| {
+        let mut versus = cell.versus.iter();
+        versus.any(|versus| versus.verdict == Verdict::Failed)
     });
     let mut found = Vec::new();
     found.extend(dropped.then_some(Warning::RoundsDropped {
@@ -179,7 +183,7 @@ fn round_warnings(plan: &Plan, record: &Record, analysis: &Analysis) -> Vec<Warn
     found.extend(
         (rounds > 0 && coverage < COVERAGE_MIN).then_some(Warning::FewRounds { rounds, coverage }),
     );
-    found.extend((control.is_none() || failed).then_some(Warning::NoControl { failed }));
+    found.extend((none || failed).then_some(Warning::NoControl { failed }));
     found
 }
 
@@ -238,7 +242,24 @@ fn notes(
     {
         found.push(Warning::Unframed);
     }
+    found.extend(small_buffers(record));
     found
+}
+
+/// Receive buffers that the kernel cut below what was asked for: datagrams that come in a burst find no room.
+fn small_buffers(record: &Record) -> Option<Warning> {
+    let both = record.repetitions.iter().flat_map(|repetition| {
+        let outcome = &repetition.outcome;
+        let server = outcome.ready.as_ref().and_then(|ready| ready.udp_buffers);
+        let load = outcome.load.as_ref().and_then(|load| load.udp.as_ref());
+        [server, load.map(|udp| udp.buffers)]
+    });
+    let sizes = both.flatten().filter_map(|buffers| {
+        let granted = buffers.granted_min?.receive_bytes;
+        Some((granted, buffers.requested.receive_bytes))
+    });
+    let (granted, requested) = sizes.min()?;
+    (granted < requested).then_some(Warning::SmallBuffers { granted, requested })
 }
 
 #[cfg(test)]
@@ -326,6 +347,26 @@ mod tests {
         assert!(warning.to_string().starts_with(
             "other programs used 6 % of the CPUs during the run (median of 3 rounds, worst 20 %)"
         ));
+    }
+
+    #[test]
+    fn receive_buffers_that_were_cut_are_told() {
+        let granted = |receive_bytes: usize| {
+            let mut buffers = crate::contract::UdpBuffers::requested(crate::udp_socket::REQUESTED);
+            buffers.add(Some(crate::contract::Buffers {
+                send_bytes: 1,
+                receive_bytes,
+            }));
+            found(8, 6, move |job, _| {
+                let mut outcome = served(job, 1e5, 7e3);
+                let udp = outcome.load.as_mut().map(|load| &mut load.udp).unwrap();
+                *udp = Some(crate::loss::tests::report(0, 0));
+                udp.as_mut().unwrap().buffers = buffers;
+                outcome
+            })
+        };
+        assert_eq!(granted(425_984), ["N-UDP-BUFFERS"]);
+        assert_eq!(granted(8 << 20), Vec::<String>::new());
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! The command line: every flag, its default, and how flags become a matrix and a design.
 
 use crate::case::Family;
-use crate::cmd::{load::LoadArgs, serve::ServeArgs, stress::StressArgs};
+use crate::cmd::{
+    load::LoadArgs,
+    serve::{MAX_SPIN_US, ServeArgs},
+    stress::StressArgs,
+};
 use crate::contract::Protocol;
 use crate::exit::Refusal;
 use crate::factor;
 use crate::host::{self, DriverInfo};
 use crate::matrix::{Design, Matrix, Order};
-use crate::repetition::{Timing, Verify};
+use crate::repetition::{LossRule, Timing, Verify};
 use crate::study::{JsonTarget, Output};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shardloop::Accept;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,7 +23,7 @@ Exit codes:
   0  everything asked for was measured and is valid
   1  at least one cell failed; the others are valid
   2  wrong usage, debug build, or a driver that is not available here; nothing ran
-  4  the surroundings refused (folder not writable, port in use); nothing ran
+  4  the surroundings refused (folder not writable, port in use, nothing measurable); nothing ran
   6  the tool's check on itself failed; please report
   130, 143  interrupted by SIGINT, SIGTERM; the partial result is valid";
 
@@ -37,7 +42,7 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Pool N, shards 1, shards N and a control over TCP, in under a minute (the default)
+    /// Pool N, shards 1, shards N and a control over TCP and over UDP, in under a minute (the default)
     Quick(QuickArgs),
     /// Measure a matrix of your own
     Run(RunArgs),
@@ -47,6 +52,8 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// What hurts users of such runtimes, at full length, on every engine
     Stress(StressArgs),
+    /// Say whether this machine can measure honestly, and what to do about it; changes nothing
+    Doctor(DoctorArgs),
     /// Serve until SIGINT or SIGTERM
     ///
     /// The first signal ends it gently: what is under way is finished, for at most 10 s. The second ends it at once.
@@ -105,10 +112,18 @@ pub(crate) struct TestArgs {
     pub(crate) ipv6: bool,
 }
 
+/// Flags of `doctor`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What is measured. Lists: 1,2,4 or 1..4 or 64..16384:x4; K is 1,024.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MatrixArgs {
-    /// Protocols: tcp, echo [default: all]
+    /// Protocols: tcp, echo, udp [default: all]
     #[arg(short, long, value_name = "LIST")]
     protocols: Option<String>,
     /// Numbers of shards, or none [default: 1,N with N = usable CPUs]
@@ -120,7 +135,14 @@ pub(crate) struct MatrixArgs {
     /// Drivers of the shards: auto, or names as `bench list` shows them
     #[arg(long, alias = "backend", value_name = "LIST", default_value = "auto")]
     driver: String,
-    /// Bytes per message, 16..1M
+    /// How connections or datagrams are spread over shards: reuseport, handoff, handoff-least, shared; udp has the first two
+    /// [default: handoff; reuseport for udp]
+    #[arg(long, value_name = "LIST")]
+    accept: Option<String>,
+    /// How long shards without work look for more before they park, in microseconds, 0..1000000
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    spin_us: String,
+    /// Bytes per message, 16..1M; udp 16..65507, over IPv6 65527
     #[arg(long, value_name = "LIST", default_value = "1024")]
     payload: String,
     /// Connections, 1..1024
@@ -197,8 +219,14 @@ pub(crate) struct DesignArgs {
     /// How replies are checked
     #[arg(long, value_enum, default_value_t = Verify::Full)]
     verify: Verify,
+    /// Over udp: a request without a reply for so long is lost; 1ms..5s
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = factor::udp_timeout)]
+    udp_timeout: Duration,
+    /// Over udp: more than this percentage of requests lost fails the repetition
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = factor::percent)]
+    max_loss: f64,
     /// Smallest difference, in percent, that may be called one
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = factor::percent)]
     noise_threshold: f64,
     /// Wall time to stay within; shortens the window, and drops whole rounds at the end
     #[arg(long, value_name = "TIME", value_parser = factor::duration)]
@@ -238,6 +266,11 @@ impl MatrixArgs {
     /// The matrix these flags describe.
     pub(crate) fn matrix(&self) -> Result<Matrix, Refusal> {
         let (shards, pools) = self.servers()?;
+        let accepts = self.accept.as_deref().map_or(Ok(Vec::new()), accepts)?;
+        let spins_us = factor::numbers("--spin-us", &self.spin_us, 0..=MAX_SPIN_US)?;
+        if shards.is_empty() {
+            refuse_settings_of_shards(&accepts, &spins_us)?;
+        }
         Ok(Matrix {
             protocols: self
                 .protocols
@@ -246,6 +279,8 @@ impl MatrixArgs {
             shards,
             pools,
             drivers: drivers(&self.driver, &host::drivers())?,
+            accepts,
+            spins_us,
             payloads: factor::counts("--payload", &self.payload, 16..=1024 * 1024)?,
             clients: factor::counts("--clients", &self.clients, 1..=1024)?,
             windows: factor::counts("--window", &self.window, 1..=1024)?,
@@ -292,6 +327,10 @@ impl DesignArgs {
                 window: self.duration,
             },
             verify: self.verify,
+            losses: LossRule {
+                timeout: self.udp_timeout,
+                max_loss: self.max_loss / 100.0,
+            },
             noise_threshold: self.noise_threshold / 100.0,
             budget: self.budget,
             floor: !self.no_floor,
@@ -366,6 +405,42 @@ fn protocols(list: &str) -> Result<Vec<Protocol>, Refusal> {
         .collect()
 }
 
+/// Strategies by name.
+fn accepts(list: &str) -> Result<Vec<Accept>, Refusal> {
+    let one = |name: &&str| {
+        name.parse::<Accept>().map_err(|unknown| {
+            let known = Accept::ALL.map(Accept::name).join(", ");
+            Refusal::usage(
+                "E-ACCEPT",
+                format!("there is no accept strategy {:?}.", unknown.name),
+                format!("choose from: {known}."),
+            )
+        })
+    };
+    factor::words("--accept", list)?.iter().map(one).collect()
+}
+
+/// Flags that only shards have, where there are only pools.
+fn refuse_settings_of_shards(accepts: &[Accept], spins_us: &[u64]) -> Result<(), Refusal> {
+    let refused = |flag: &str, why: &str| {
+        Err(Refusal::usage(
+            "E-POOL",
+            format!("{flag} is for shards, and only pools are to be measured: {why}."),
+            format!("leave {flag} out, or name --shards."),
+        ))
+    };
+    if !accepts.is_empty() {
+        return refused(
+            "--accept",
+            "a pool has one listener or socket for all its threads",
+        );
+    }
+    if spins_us.iter().any(|spin| *spin > 0) {
+        return refused("--spin-us", "a pool has its own way of waiting");
+    }
+    Ok(())
+}
+
 /// Names of drivers that work here; `auto` always does.
 fn drivers(list: &str, known: &[DriverInfo]) -> Result<Vec<String>, Refusal> {
     let one = |name: &&str| match known.iter().find(|driver| driver.name == *name) {
@@ -400,13 +475,6 @@ fn window(text: &str) -> Result<Duration, String> {
         Err("a window needs at least 1 ms".to_owned())
     } else {
         Ok(time)
-    }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("write a number from 0 to 100".to_owned()),
     }
 }
 
@@ -475,6 +543,14 @@ mod tests {
             (vec![1, 2], vec![], Family::Ipv6)
         );
         assert_eq!(matrix("--pool none").pools, Vec::<usize>::new());
+        let set = matrix("--accept handoff-least,shared --spin-us 0,50");
+        assert_eq!(set.accepts, [Accept::HandoffLeast, Accept::Shared]);
+        assert_eq!(set.spins_us, [0, 50]);
+        let lossy = run_args("--udp-timeout 20ms --max-loss 1.5%")
+            .design
+            .design();
+        assert_eq!(lossy.losses.timeout, Duration::from_millis(20));
+        assert!((lossy.losses.max_loss - 0.015).abs() < 1e-12);
         assert!(matrix("--no-aa --aa").control);
         let design =
             run_args("--seconds 0.5 --repetitions 3 --noise-threshold 5% --budget 1m --seed 9")
@@ -499,12 +575,19 @@ mod tests {
         assert_eq!(refused("--window 0"), "E-RANGE");
         assert_eq!(refused("--protocols smtp"), "E-PROTOCOL");
         assert_eq!(refused("--driver poll"), "E-DRIVER");
+        assert_eq!(refused("--accept random"), "E-ACCEPT");
+        assert_eq!(refused("--accept shared,shared"), "E-DUPLICATE");
+        assert_eq!(refused("--spin-us 1000001"), "E-RANGE");
+        assert_eq!(refused("--shards none --accept shared"), "E-POOL");
+        assert_eq!(refused("--shards none --spin-us 9"), "E-POOL");
         for args in [
             "--rounds 2",
             "--duration 0",
             "--warmup -1",
             "--order sorted",
             "--noise-threshold x",
+            "--udp-timeout 6s",
+            "--max-loss 101",
             "--io-model shared",
         ] {
             assert!(

@@ -31,6 +31,8 @@ pub(crate) enum Protocol {
     Tcp,
     /// Plain bytes (RFC 862), no framing.
     Echo,
+    /// One datagram is one message (RFC 768).
+    Udp,
 }
 
 /// How the server's threads share the work.
@@ -70,6 +72,35 @@ pub(crate) struct Ready {
     /// CPU of each thread, read back after pinning; `null` where it is not pinned.
     #[serde(default)]
     pub(crate) placement: Vec<Option<usize>>,
+    /// How connections or datagrams are spread over shards; `null` without shards.
+    #[serde(default)]
+    pub(crate) accept: Option<String>,
+    /// How long a shard without work looks for more before it parks, in microseconds.
+    #[serde(default)]
+    pub(crate) spin_us: u64,
+    /// Buffers of a server of datagrams; `null` for streams, which have the kernel's own.
+    #[serde(default)]
+    pub(crate) udp_buffers: Option<UdpBuffers>,
+}
+
+/// Sizes of a socket's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Buffers {
+    /// SO_SNDBUF.
+    pub(crate) send_bytes: usize,
+    /// SO_RCVBUF. What finds no room in it is dropped.
+    pub(crate) receive_bytes: usize,
+}
+
+/// What was asked for, and what the kernel says it is. Linux doubles what it grants, and cuts it to twice `rmem_max` and `wmem_max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UdpBuffers {
+    /// Asked for.
+    pub(crate) requested: Buffers,
+    /// Granted; of several sockets the smallest.
+    pub(crate) granted_min: Option<Buffers>,
+    /// Granted; of several sockets the largest.
+    pub(crate) granted_max: Option<Buffers>,
 }
 
 /// Counters of one server thread. A pool cannot tell its threads apart and reports one entry for all.
@@ -120,6 +151,24 @@ pub(crate) struct Done {
     /// Connections or tasks that were still open when the drain deadline passed.
     #[serde(default)]
     pub(crate) left_open: u64,
+    /// Datagrams, from the start to the end; `null` for streams.
+    #[serde(default)]
+    pub(crate) udp: Option<ServedDatagrams>,
+}
+
+/// What went over a server's UDP sockets. `accepted` is 0 there: nothing is accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServedDatagrams {
+    /// Datagrams received.
+    pub(crate) received: u64,
+    /// Datagrams sent.
+    pub(crate) sent: u64,
+    /// Datagrams that could not be sent.
+    pub(crate) refused: u64,
+    /// Datagrams the kernel dropped because a socket had no room; `null` where it does not tell.
+    pub(crate) dropped: Option<u64>,
+    /// Datagrams dropped between the shard that receives for all and the others; `null` where nothing is handed out.
+    pub(crate) dropped_between_shards: Option<u64>,
 }
 
 /// The load's measured window begins or ends now.
@@ -249,4 +298,58 @@ pub(crate) struct LoadReport {
     pub(crate) client: ProcessUse,
     /// The server process, measured from outside, if its pid was given and is ours to read.
     pub(crate) server: Option<ProcessUse>,
+    /// What became of the datagrams; `null` for streams.
+    #[serde(default)]
+    pub(crate) udp: Option<DatagramReport>,
+}
+
+/// What became of the datagrams of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DatagramReport {
+    /// A request without a reply for so long is lost, and another is sent in its place.
+    pub(crate) timeout_ns: u64,
+    /// More than this share of requests lost makes the run fail.
+    pub(crate) max_loss: f64,
+    /// Requests lost, as a share of those whose end is known, without the warm-up.
+    pub(crate) loss_share: f64,
+    /// The measured window.
+    pub(crate) window: Closure,
+    /// From the first request to the end: warm-up, window and drain.
+    pub(crate) whole: Closure,
+    /// Requests outstanding on average in the window, by Little's law with the lost ones.
+    pub(crate) mean_in_flight: Option<f64>,
+    /// Buffers of the clients' sockets.
+    pub(crate) buffers: UdpBuffers,
+    /// Datagrams the kernel dropped because a client's socket had no room, whole run; `null` where it does not tell.
+    pub(crate) client_dropped: Option<u64>,
+    /// The same of all sockets of the machine (or its network namespace), whoever owns them.
+    pub(crate) system_receive_buffer_full: Option<u64>,
+}
+
+/// Where requests went: `in_flight_begin + sent = echoed + lost + in_flight_end`, always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Closure {
+    /// Requests outstanding at its begin.
+    pub(crate) in_flight_begin: u64,
+    /// Requests sent.
+    pub(crate) sent: u64,
+    /// Replies received in time and verified.
+    pub(crate) echoed: u64,
+    /// Requests given up for want of a reply.
+    pub(crate) lost: u64,
+    /// Replies to requests that had been given up; of `lost`, whenever that was.
+    pub(crate) late: u64,
+    /// Replies beyond the first; in no other figure.
+    pub(crate) duplicates: u64,
+    /// Replies in time after a reply to a later request of the same client; part of `echoed`.
+    pub(crate) reordered: u64,
+    /// Requests outstanding at its end.
+    pub(crate) in_flight_end: u64,
+}
+
+impl Closure {
+    /// Whether every request is accounted for.
+    pub(crate) fn holds(&self) -> bool {
+        self.in_flight_begin + self.sent == self.echoed + self.lost + self.in_flight_end
+    }
 }

@@ -58,6 +58,24 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A percentage: `2`, `2.5%`.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("write a number from 0 to 100".to_owned()),
+    }
+}
+
+/// How long the reply to a datagram is waited for.
+pub(crate) fn udp_timeout(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if (Duration::from_millis(1)..=Duration::from_secs(5)).contains(&time) {
+        Ok(time)
+    } else {
+        Err("write a time from 1ms to 5s".to_owned())
+    }
+}
+
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split([',', ' ']).filter(|item| !item.is_empty())
 }

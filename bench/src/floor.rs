@@ -26,8 +26,19 @@ pub(crate) const TIMES: u32 = 3;
 /// Above this share of the floor a cell is near it.
 const NEAR: f64 = 0.70;
 
-/// The null server under one request at a time, and under the first load of a plan.
-pub(crate) fn cells(first: &Factors) -> Vec<Cell> {
+/// The null servers of a plan: for streams and for datagrams, which the generator makes in different ways, under the first load of
+/// each, and under one request at a time.
+pub(crate) fn cells(planned: &[Cell]) -> Vec<Cell> {
+    let first = |datagrams: bool| {
+        planned
+            .iter()
+            .find(|cell| cell.factors.protocol.is_datagram() == datagrams)
+    };
+    let both = [false, true].into_iter().filter_map(first);
+    both.flat_map(|cell| cells_of(&cell.factors)).collect()
+}
+
+fn cells_of(first: &Factors) -> Vec<Cell> {
     let single = Cell::null(&Factors {
         clients: 1,
         window: 1,
@@ -76,9 +87,20 @@ pub(crate) struct FloorLoad {
 }
 
 impl GeneratorFloor {
-    /// From what was measured before the rounds; `None` if nothing was, or all of it failed.
-    pub(crate) fn of(plan: &Plan, record: &Record) -> Option<Self> {
-        let main = &plan.floor.last()?.factors;
+    /// From what was measured before the rounds: one for streams and one for datagrams, as far as they were measured and not all of it
+    /// failed.
+    pub(crate) fn all(plan: &Plan, record: &Record) -> Vec<Self> {
+        let mains = [false, true].into_iter().filter_map(|datagrams| {
+            let mut cells = plan.floor.iter().rev();
+            cells.find(|cell| cell.factors.protocol.is_datagram() == datagrams)
+        });
+        mains
+            .filter_map(|main| Self::of(main, plan, record))
+            .collect()
+    }
+
+    fn of(main: &Cell, plan: &Plan, record: &Record) -> Option<Self> {
+        let main = &main.factors;
         let good = |wanted: &dyn Fn(&Factors) -> bool| {
             let cell = plan.floor.iter().find(|cell| wanted(&cell.factors))?;
             let mine = record.floor.iter().filter(|r| r.cell == cell.id && r.ok());
@@ -86,7 +108,8 @@ impl GeneratorFloor {
             mine.filter_map(|r| r.outcome.load.as_ref())
                 .max_by(|a, b| rate(a).total_cmp(&rate(b)))
         };
-        let single: Option<&LoadReport> = good(&|f| (f.clients, f.window) == (1, 1));
+        let single: Option<&LoadReport> =
+            good(&|f| (f.protocol, f.clients, f.window) == (main.protocol, 1, 1));
         let loaded: Option<&LoadReport> = good(&|f| f == main);
         if single.is_none() && loaded.is_none() {
             return None;
@@ -124,10 +147,17 @@ impl FloorLoad {
         }
     }
 
-    /// The generator does the same: four bytes of framing and the server's work are none of its concern.
+    /// The generator does the same: of streams, four bytes of framing and the server's work are none of its concern.
     fn is_of(&self, factors: &Factors) -> bool {
-        let mine = (self.payload, self.clients, self.window, self.family);
+        let mine = (
+            self.protocol.is_datagram(),
+            self.payload,
+            self.clients,
+            self.window,
+            self.family,
+        );
         mine == (
+            factors.protocol.is_datagram(),
             factors.payload,
             factors.clients,
             factors.window,
@@ -182,6 +212,13 @@ mod tests {
         )
     }
 
+    /// The floor of a plan over streams.
+    fn only(plan: &Plan, record: &Record) -> Option<GeneratorFloor> {
+        let mut all = GeneratorFloor::all(plan, record);
+        assert!(all.len() <= 1, "{all:?}");
+        all.pop()
+    }
+
     /// The null server at this rate, everything else at 100,000 round trips per second.
     fn null_at(rate: f64) -> impl FnMut(&Job<'_>, u32) -> Outcome {
         move |job, _| {
@@ -225,7 +262,7 @@ mod tests {
             load.rtt_service_ns.p50 = Some(load.clients as u64 * 60_000);
             outcome
         });
-        let floor = GeneratorFloor::of(&plan, &record).unwrap();
+        let floor = only(&plan, &record).unwrap();
         assert_eq!(
             (floor.null_rt_per_s, floor.null_rtt_p50_ns),
             (Some(310_000.0), Some(60_000))
@@ -246,7 +283,7 @@ mod tests {
             5 => null_at(310_000.0)(job, seen),
             _ => null_at(150_000.0)(job, seen),
         });
-        let floor = GeneratorFloor::of(&plan, &record).unwrap();
+        let floor = only(&plan, &record).unwrap();
         assert_eq!(floor.null_rt_per_s, Some(310_000.0));
         assert_eq!(failure(&record), None);
         let stems: std::collections::BTreeSet<String> =
@@ -291,6 +328,31 @@ mod tests {
     }
 
     #[test]
+    fn streams_and_datagrams_have_a_floor_each() {
+        let matrix = Matrix {
+            protocols: Protocol::ALL.to_vec(),
+            control: false,
+            ..small()
+        };
+        let (plan, record) = measured(&matrix, |job, seen| {
+            let datagrams = job.cell.factors.protocol.is_datagram();
+            null_at(if datagrams { 2e5 } else { 4e5 })(job, seen)
+        });
+        let floors = GeneratorFloor::all(&plan, &record);
+        let rates: Vec<_> = floors.iter().map(|floor| floor.null_rt_per_s).collect();
+        assert_eq!(rates, [Some(4e5), Some(2e5)]);
+        for cell in analyse(&plan, &record).cells {
+            let udp = cell.cell.factors.protocol == Protocol::Udp;
+            let share = cell.floor_share.unwrap();
+            assert!((share - if udp { 0.5 } else { 0.25 }).abs() < 1e-9);
+        }
+        assert_eq!(
+            plan.floor_label(),
+            "the null server at tcp 1 x 1 x 1024 B and at tcp 16 x 8 x 1024 B and at udp 1 x 1 x 1024 B and at udp 16 x 8 x 1024 B, 3 x 230 ms each"
+        );
+    }
+
+    #[test]
     fn a_failure_leaves_the_rest_and_tells_why() {
         let fails = |clients: &'static [usize]| {
             move |job: &Job<'_>, seen| {
@@ -306,7 +368,7 @@ mod tests {
         };
         let (plan, record) = measured(&small(), fails(&[16]));
         assert_eq!(record.rounds_ran, 6, "the run goes on");
-        let floor = GeneratorFloor::of(&plan, &record).unwrap();
+        let floor = only(&plan, &record).unwrap();
         assert_eq!(
             (floor.null_rt_per_s, floor.null_rtt_p50_ns),
             (None, Some(900_000))
@@ -318,6 +380,6 @@ mod tests {
         let analysis = analyse(&plan, &record);
         assert!(analysis.cells.iter().all(|cell| cell.flags.is_empty()));
         let (plan, record) = measured(&small(), fails(&[1, 16]));
-        assert_eq!(GeneratorFloor::of(&plan, &record), None);
+        assert_eq!(only(&plan, &record), None);
     }
 }

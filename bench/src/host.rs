@@ -1,4 +1,5 @@
-//! The machine as this tool needs to know it. The only place in `bench` that asks `shardloop-platform` for facts about it.
+//! The machine as this tool needs to know it for a run; [`crate::doctor`] looks closer. No other place in `bench` asks
+//! `shardloop-platform` for facts about it.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -184,7 +185,7 @@ pub(crate) fn drivers() -> Vec<DriverInfo> {
             Err(unavailable) => Err(unavailable.reason),
         },
     };
-    Kind::ENGINES.into_iter().map(probe).collect()
+    Kind::ENGINES.iter().copied().map(probe).collect()
 }
 
 /// Counters of the whole machine at one moment; two of them bracket a round.
@@ -372,7 +373,7 @@ mod tests {
         let host = describe();
         assert!(host.cpus >= 1 && !host.os.is_empty() && !host.arch.is_empty());
         let names: Vec<&str> = drivers().iter().map(|driver| driver.name).collect();
-        assert_eq!(names, ["monoio-uring", "monoio-legacy"]);
+        assert_eq!(names, ["monoio-uring", "monoio-legacy", "glommio"]);
         assert_eq!(
             Reading::default().since(&Reading::default()),
             Surroundings::default()

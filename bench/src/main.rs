@@ -12,11 +12,13 @@ mod child;
 mod cli;
 mod cmd;
 pub mod contract;
+mod doctor;
 mod exit;
 mod factor;
 mod floor;
 mod host;
 mod load;
+mod loss;
 mod matrix;
 mod measure;
 mod process;
@@ -29,6 +31,7 @@ mod serve;
 mod stdout;
 mod stress;
 mod study;
+mod udp_socket;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::List(args)) => cmd::list::run(&args),
         Some(Command::Test(args)) => cmd::test::run(&args),
         Some(Command::Stress(args)) => cmd::stress::run(&args),
+        Some(Command::Doctor(args)) => cmd::doctor::run(&args),
         Some(Command::Serve(args)) => return cmd::serve::run(&args),
         Some(Command::Load(args)) => return cmd::load::run(&args),
     };

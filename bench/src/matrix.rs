@@ -4,8 +4,10 @@ use crate::case::{Cell, Factors, Family, POOL_DRIVER};
 use crate::contract::{Model, Protocol};
 use crate::exit::Refusal;
 use crate::floor;
-use crate::repetition::{Timing, Verify, whole_ns};
+use crate::repetition::{LossRule, Timing, Verify, whole_ns};
+use crate::serve::shards::{accepts, default_accept};
 use serde::{Deserialize, Serialize};
+use shardloop::Accept;
 use std::time::Duration;
 
 /// Bytes in flight (clients × window × payload) are bounded by this.
@@ -32,6 +34,11 @@ pub(crate) struct Matrix {
     pub(crate) pools: Vec<usize>,
     /// Drivers of the shards.
     pub(crate) drivers: Vec<String>,
+    /// How connections or datagrams are spread over shards; empty: as each protocol does by default. A strategy that a protocol does
+    /// not have is left out there.
+    pub(crate) accepts: Vec<Accept>,
+    /// How long shards without work look for more, in microseconds.
+    pub(crate) spins_us: Vec<u64>,
     /// Bytes per message.
     pub(crate) payloads: Vec<usize>,
     /// Connections.
@@ -50,7 +57,8 @@ impl Matrix {
     /// Every combination, loads outermost; the control follows its twin.
     pub(crate) fn cells(&self) -> Result<Vec<Cell>, Refusal> {
         let loads = self.loads();
-        let per_load = self.pools.len() + self.shards.len() * self.drivers.len();
+        let settings = self.drivers.len() * self.accepts.len().max(1) * self.spins_us.len();
+        let per_load = self.pools.len() + self.shards.len() * settings;
         if per_load == 0 {
             return Err(Refusal::usage(
                 "E-EMPTY",
@@ -69,13 +77,54 @@ impl Matrix {
                 "shorten some lists, or make several runs.",
             ));
         }
+        loads.iter().try_for_each(check_payload)?;
         loads.iter().try_for_each(check_in_flight)?;
+        self.protocols
+            .iter()
+            .try_for_each(|protocol| self.check_accepts(*protocol))?;
         let mut cells: Vec<Cell> = loads.iter().flat_map(|load| self.servers(load)).collect();
         if self.control {
-            let twin = control_twin(&cells);
-            cells.insert(twin + 1, Cell::control_of(&cells[twin]));
+            // Each protocol has a noise of its own, so each has its control.
+            for protocol in &self.protocols {
+                let twin = control_twin(&cells, *protocol);
+                cells.insert(twin + 1, Cell::control_of(&cells[twin]));
+            }
         }
         Ok(cells)
+    }
+
+    /// The strategies asked for that this protocol has; `None` is its default.
+    fn accepts_of(&self, protocol: Protocol) -> Vec<Option<String>> {
+        let default = default_accept(protocol);
+        let name = |accept: &Accept| (*accept != default).then(|| accept.name().to_owned());
+        let known = accepts(protocol);
+        match self.accepts.as_slice() {
+            [] => vec![None],
+            asked => asked
+                .iter()
+                .filter(|accept| known.contains(accept))
+                .map(name)
+                .collect(),
+        }
+    }
+
+    fn check_accepts(&self, protocol: Protocol) -> Result<(), Refusal> {
+        if self.shards.is_empty() || !self.accepts_of(protocol).is_empty() {
+            return Ok(());
+        }
+        let known: Vec<&str> = accepts(protocol).iter().map(|a| a.name()).collect();
+        Err(Refusal::usage(
+            "E-ACCEPT",
+            format!(
+                "{} has none of these accept strategies, so its shards would not be measured.",
+                protocol.name()
+            ),
+            format!(
+                "add one of {}, or leave {} out of --protocols.",
+                known.join(", "),
+                protocol.name()
+            ),
+        ))
     }
 
     /// Every load, with a placeholder for the server.
@@ -90,6 +139,8 @@ impl Matrix {
             window: 0,
             work: 0,
             family: self.family,
+            accept: None,
+            spin_us: 0,
         }];
         vary(&mut loads, &self.protocols, |load, protocol| {
             load.protocol = protocol
@@ -107,52 +158,67 @@ impl Matrix {
         loads
     }
 
-    /// The servers that meet this load: pools first, then shards by driver.
+    /// The servers that meet this load: pools first, then shards by driver, accept strategy and spinning.
     fn servers(&self, load: &Factors) -> Vec<Cell> {
-        let pools = self
-            .pools
-            .iter()
-            .map(|threads| (Model::Pool, *threads, POOL_DRIVER));
-        let shards = self.drivers.iter().flat_map(|driver| {
-            self.shards
-                .iter()
-                .map(move |threads| (Model::Shards, *threads, driver.as_str()))
+        let pools = self.pools.iter().map(|threads| Factors {
+            model: Model::Pool,
+            threads: *threads,
+            driver: POOL_DRIVER.to_owned(),
+            ..load.clone()
         });
-        pools
-            .chain(shards)
-            .map(|(model, threads, driver)| {
-                Cell::new(Factors {
-                    model,
-                    threads,
-                    driver: driver.to_owned(),
-                    ..load.clone()
-                })
-            })
-            .collect()
+        let mut shards = vec![Factors {
+            model: Model::Shards,
+            ..load.clone()
+        }];
+        let accepts = self.accepts_of(load.protocol);
+        vary(&mut shards, &self.drivers, |shard, driver| {
+            shard.driver = driver
+        });
+        vary(&mut shards, &accepts, |shard, accept| shard.accept = accept);
+        vary(&mut shards, &self.spins_us, |shard, spin_us| {
+            shard.spin_us = spin_us
+        });
+        vary(&mut shards, &self.shards, |shard, threads| {
+            shard.threads = threads
+        });
+        pools.chain(shards).map(Cell::new).collect()
     }
 }
 
-/// Index of the cell that is measured twice: the largest pool of the first load, or its first cell.
-fn control_twin(cells: &[Cell]) -> usize {
-    let first = &cells[0].factors;
+/// Index of the cell that is measured twice: the largest pool of the protocol's first load, or that load's first cell.
+fn control_twin(cells: &[Cell], protocol: Protocol) -> usize {
+    let of_protocol = |cell: &Cell| cell.factors.protocol == protocol;
+    let at = cells.iter().position(of_protocol).unwrap_or(0);
+    let first = &cells[at].factors;
     let pools = cells
         .iter()
         .enumerate()
         .filter(|(_, cell)| cell.factors.model == Model::Pool && cell.factors.same_load(first));
     pools
         .max_by_key(|(_, cell)| cell.factors.threads)
-        .map_or(0, |(at, _)| at)
+        .map_or(at, |(at, _)| at)
 }
 
-fn vary<T: Copy>(loads: &mut Vec<Factors>, values: &[T], set: impl Fn(&mut Factors, T)) {
+fn vary<T: Clone>(loads: &mut Vec<Factors>, values: &[T], set: impl Fn(&mut Factors, T)) {
     let varied = loads.iter().flat_map(|load| {
         values.iter().map(|value| {
             let mut load = load.clone();
-            set(&mut load, *value);
+            set(&mut load, value.clone());
             load
         })
     });
     *loads = varied.collect();
+}
+
+fn check_payload(load: &Factors) -> Result<(), Refusal> {
+    match load.protocol.payload_fault(load.family, load.payload) {
+        None => Ok(()),
+        Some(fault) => Err(Refusal::usage(
+            "E-PAYLOAD",
+            fault,
+            "a message is one datagram. lower --payload, or name other --protocols.",
+        )),
+    }
 }
 
 fn check_in_flight(load: &Factors) -> Result<(), Refusal> {
@@ -205,6 +271,9 @@ pub(crate) struct Plan {
     pub(crate) counted: Timing,
     /// How replies are checked.
     pub(crate) verify: Verify,
+    /// When datagrams are lost, and how many may be.
+    #[serde(default)]
+    pub(crate) losses: LossRule,
     /// Smallest relative difference that may be called one.
     pub(crate) noise_threshold: f64,
     /// Wall time to stay within, if one was given.
@@ -229,6 +298,8 @@ pub(crate) struct Design {
     pub(crate) timing: Timing,
     /// How replies are checked.
     pub(crate) verify: Verify,
+    /// When datagrams are lost, and how many may be.
+    pub(crate) losses: LossRule,
     /// Smallest relative difference that may be called one.
     pub(crate) noise_threshold: f64,
     /// Wall time to stay within.
@@ -241,9 +312,12 @@ impl Plan {
     /// The plan for these cells.
     pub(crate) fn new(cells: Vec<Cell>, design: Design) -> Self {
         let orders = orders(cells.len(), design.rounds, design.order, design.seed);
-        let first = cells.first().filter(|_| design.floor);
         let mut plan = Plan {
-            floor: first.map_or(Vec::new(), |cell| floor::cells(&cell.factors)),
+            floor: if design.floor {
+                floor::cells(&cells)
+            } else {
+                Vec::new()
+            },
             name: design.name.to_owned(),
             cells,
             rounds: design.rounds,
@@ -253,6 +327,7 @@ impl Plan {
             timing: design.timing,
             counted: design.timing,
             verify: design.verify,
+            losses: design.losses,
             noise_threshold: design.noise_threshold,
             budget_ns: design.budget.map(whole_ns),
         };
@@ -297,9 +372,19 @@ impl Plan {
 
     /// The floor in words, for whoever asks what would be run.
     pub(crate) fn floor_label(&self) -> String {
+        let protocol = |cell: &Cell| cell.factors.protocol;
+        let several = self
+            .floor
+            .iter()
+            .any(|cell| protocol(cell) != protocol(&self.floor[0]));
         let load = |cell: &Cell| {
             let f = &cell.factors;
-            format!("{} x {} x {} B", f.clients, f.window, f.payload)
+            let spoken = if several {
+                format!("{} ", f.protocol.name())
+            } else {
+                String::new()
+            };
+            format!("{spoken}{} x {} x {} B", f.clients, f.window, f.payload)
         };
         let loads: Vec<String> = self.floor.iter().map(load).collect();
         if loads.is_empty() {
@@ -367,6 +452,8 @@ pub(crate) mod tests {
             shards: vec![1, 2],
             pools: vec![2],
             drivers: vec!["auto".to_owned()],
+            accepts: Vec::new(),
+            spins_us: vec![0],
             payloads: vec![1024],
             clients: vec![16],
             windows: vec![8],
@@ -389,6 +476,7 @@ pub(crate) mod tests {
             seed,
             timing,
             verify: Verify::Full,
+            losses: LossRule::default(),
             noise_threshold: 0.02,
             budget: None,
             floor: false,
@@ -438,11 +526,46 @@ pub(crate) mod tests {
             ..small()
         };
         let cells = matrix.cells().unwrap();
-        assert_eq!(cells.len(), 2 * 2 * 2 * 2 * (1 + 2 * 2) + 1);
+        assert_eq!(cells.len(), 3 * 2 * 2 * 2 * (1 + 2 * 2) + 3);
         let ids: std::collections::BTreeSet<&str> =
             cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(ids.len(), cells.len());
-        assert_eq!(cells.iter().filter(|cell| cell.control).count(), 1);
+        let controls: Vec<Protocol> = cells
+            .iter()
+            .filter(|cell| cell.control)
+            .map(|cell| cell.factors.protocol)
+            .collect();
+        assert_eq!(controls, Protocol::ALL, "one each");
+    }
+
+    #[test]
+    fn settings_of_shards_are_factors_where_a_protocol_has_them() {
+        let matrix = |protocol, accepts: &[Accept]| Matrix {
+            protocols: vec![protocol],
+            accepts: accepts.to_vec(),
+            spins_us: vec![0, 50],
+            shards: vec![2],
+            control: false,
+            ..small()
+        };
+        assert_eq!(
+            labels(&matrix(
+                Protocol::Tcp,
+                &[Accept::Handoff, Accept::HandoffLeast]
+            )),
+            [
+                "pool 2",
+                "shards 2",
+                "shards 2 spin 50",
+                "shards 2 handoff-least",
+                "shards 2 handoff-least spin 50"
+            ]
+        );
+        let default = default_accept(Protocol::Udp);
+        let all = labels(&matrix(Protocol::Udp, &[default, Accept::Shared]));
+        assert_eq!(all, ["pool 2", "shards 2", "shards 2 spin 50"]);
+        let none = matrix(Protocol::Udp, &[Accept::Shared]).cells();
+        assert_eq!(none.unwrap_err().id, "E-ACCEPT");
     }
 
     #[test]
@@ -456,6 +579,14 @@ pub(crate) mod tests {
                 ..small()
             }),
             "E-CAP"
+        );
+        assert_eq!(
+            id(Matrix {
+                protocols: Protocol::ALL.to_vec(),
+                payloads: vec![65_508],
+                ..small()
+            }),
+            "E-PAYLOAD"
         );
         assert_eq!(
             id(Matrix {

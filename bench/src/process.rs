@@ -3,12 +3,15 @@
 //! Order: start the server, read its ready line, start the load, read its lines until it ends, SIGTERM to the server, read its
 //! last line. Whatever goes wrong on the way ends both children and becomes the repetition's failure.
 
+use crate::case::Factors;
 use crate::child::{Child, Ending, Program, WaitFault};
 use crate::contract::{
     CONTRACT_VERSION, Counters, Done, LoadReport, Mark, Model, Protocol, Ready, Window,
 };
 use crate::host::Interrupt;
+use crate::loss::Loss;
 use crate::repetition::{CallCount, Failure, Job, Outcome, Pass, Runner};
+use crate::serve::shards::default_accept;
 use serde::Deserialize;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -87,6 +90,8 @@ struct Attempt<'a> {
     job: &'a Job<'a>,
     server: Option<Child>,
     load: Option<Child>,
+    /// The server was told to end, and ended well.
+    stopped: bool,
     marks: Vec<Mark>,
     outcome: Outcome,
 }
@@ -98,6 +103,7 @@ impl<'a> Attempt<'a> {
             job,
             server: None,
             load: None,
+            stopped: false,
             marks: Vec::new(),
             outcome: Outcome::default(),
         }
@@ -107,14 +113,30 @@ impl<'a> Attempt<'a> {
         let ready = self.start_server()?;
         check_ready(self.job, &ready)?;
         self.outcome.ready = Some(ready.clone());
-        let report = self.run_load(&ready)?;
+        let (report, verdict) = self.run_load(&ready)?;
+        if verdict.is_err() && report.udp.is_none() {
+            return verdict;
+        }
         self.outcome.load = Some(report.clone());
+        if verdict.is_err() {
+            // What was lost is told with what the server's sockets dropped, if the server can still say it.
+            let done = self.stop_server().ok();
+            self.reconcile(&report, done.as_ref());
+            return verdict;
+        }
         check_report(self.job, &report)?;
         let done = self.stop_server()?;
+        self.reconcile(&report, Some(&done));
         self.outcome.calls = (self.job.pass == Pass::Counted)
             .then(|| count_calls(self.job, &self.marks, &report, &done));
         self.outcome.done = Some(done);
         Ok(())
+    }
+
+    /// Over datagrams: holds what the load misses against what was dropped.
+    fn reconcile(&mut self, report: &LoadReport, done: Option<&Done>) {
+        let served = done.and_then(|done| done.udp.as_ref());
+        self.outcome.loss = report.udp.as_ref().map(|udp| Loss::of(udp, served));
     }
 
     fn start_server(&mut self) -> Result<Ready, Failure> {
@@ -151,7 +173,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn run_load(&mut self, ready: &Ready) -> Result<LoadReport, Failure> {
+    /// Runs the load to its end: its report, and whether it counts.
+    fn run_load(&mut self, ready: &Ready) -> Result<(LoadReport, Result<(), Failure>), Failure> {
         let args = load_args(self.job, ready);
         let load = Child::spawn("load", &self.runner.load, &args, false).map_err(|error| {
             Failure::new(
@@ -298,6 +321,7 @@ impl<'a> Attempt<'a> {
             .wait(deadline, &mut interrupted(interrupt))
             .map_err(|fault| late(&fault))?;
         if status.success() {
+            self.stopped = true;
             Ok(done)
         } else {
             Err(Failure::new(
@@ -353,7 +377,7 @@ impl<'a> Attempt<'a> {
         let Some(server) = self.server.as_mut() else {
             return;
         };
-        if !failure.id.starts_with("E-LOAD") || !server.ends_within(DYING) {
+        if self.stopped || !failure.id.starts_with("E-LOAD") || !server.ends_within(DYING) {
             return;
         }
         let text = format!(
@@ -404,6 +428,10 @@ fn server_args(job: &Job<'_>) -> Vec<String> {
     }
     if factors.model == Model::Shards {
         args.extend(["--driver".to_owned(), factors.driver.clone()]);
+        if let Some(accept) = &factors.accept {
+            args.extend(["--accept".to_owned(), accept.clone()]);
+        }
+        args.extend(["--spin-us".to_owned(), factors.spin_us.to_string()]);
     }
     args.extend(["--listen".to_owned(), factors.family.listen().to_owned()]);
     args.extend(["--work".to_owned(), factors.work.to_string()]);
@@ -415,6 +443,9 @@ fn server_args(job: &Job<'_>) -> Vec<String> {
 
 /// How long a server whose connections have broken may take to be seen dead.
 const DYING: Duration = Duration::from_millis(200);
+
+/// How long a datagram is waited for at least where no time is used: a busy machine is no fault of a server's.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Messages of each client in [`Pass::Check`].
 const CHECKED_MESSAGES: u64 = 100;
@@ -441,6 +472,18 @@ fn load_args(job: &Job<'_>, ready: &Ready) -> Vec<String> {
         .into_iter()
         .flat_map(|(flag, value)| [flag.to_owned(), value])
         .collect();
+    if factors.protocol.is_datagram() {
+        let timeout = match job.pass {
+            Pass::Timed | Pass::Floor => job.losses.timeout,
+            Pass::Rehearsal | Pass::Counted | Pass::Check => job.losses.timeout.max(PATIENCE),
+        };
+        let timeout = format!("{}us", timeout.as_micros());
+        args.extend(["--udp-timeout".to_owned(), timeout]);
+        args.extend([
+            "--max-loss".to_owned(),
+            (job.losses.max_loss * 100.0).to_string(),
+        ]);
+    }
     if job.pass == Pass::Counted {
         args.push("--announce".to_owned());
     }
@@ -459,23 +502,35 @@ fn check_ready(job: &Job<'_>, ready: &Ready) -> Result<(), Failure> {
             factors.threads,
             factors.work,
         );
-    if same && driver && ready.ready {
+    let settings = ready.accept == accept_of(factors) && ready.spin_us == factors.spin_us;
+    if same && driver && settings && ready.ready {
         return Ok(());
     }
     let text = format!(
-        "asked for {} {} {} {} work {}, the server is {} {} {} {} work {}",
+        "asked for {} {} {} {} {:?} spin {} work {}, the server is {} {} {} {} {:?} spin {} work {}",
         factors.protocol.name(),
         factors.model.name(),
         factors.threads,
         factors.driver,
+        accept_of(factors),
+        factors.spin_us,
         factors.work,
         ready.protocol.name(),
         ready.model.name(),
         ready.threads,
         ready.driver,
+        ready.accept,
+        ready.spin_us,
         ready.work
     );
     Err(Failure::own("E-PARAMETERS", text))
+}
+
+/// The strategy by which the shards of a cell are spread; a pool has none.
+fn accept_of(factors: &Factors) -> Option<String> {
+    let default = || default_accept(factors.protocol).name().to_owned();
+    let accept = || factors.accept.clone().unwrap_or_else(default);
+    (factors.model == Model::Shards).then(accept)
 }
 
 /// The load must have done what it was told, and something must have come of it.
@@ -510,7 +565,10 @@ fn check_report(job: &Job<'_>, report: &LoadReport) -> Result<(), Failure> {
     Ok(())
 }
 
-fn conclude_load(report: Option<LoadReport>, status: ExitStatus) -> Result<LoadReport, Failure> {
+fn conclude_load(
+    report: Option<LoadReport>,
+    status: ExitStatus,
+) -> Result<(LoadReport, Result<(), Failure>), Failure> {
     let Some(report) = report else {
         return Err(Failure::new(
             "E-LOAD-OUTPUT",
@@ -518,21 +576,19 @@ fn conclude_load(report: Option<LoadReport>, status: ExitStatus) -> Result<LoadR
         ));
     };
     if report.ok && status.success() {
-        return Ok(report);
+        return Ok((report, Ok(())));
     }
     let first = report
         .first_failure
         .clone()
         .unwrap_or_else(|| format!("it ended with {status}"));
     let faults = faults_in_words(&report.counters);
-    Err(Failure::new(
-        "E-LOAD-FAILED",
-        if faults.is_empty() {
-            first
-        } else {
-            format!("{first} ({faults})")
-        },
-    ))
+    let text = if faults.is_empty() {
+        first
+    } else {
+        format!("{first} ({faults})")
+    };
+    Ok((report, Err(Failure::new("E-LOAD-FAILED", text))))
 }
 
 /// The fault counters above zero, by name.
@@ -572,7 +628,7 @@ fn count_calls(job: &Job<'_>, marks: &[Mark], report: &LoadReport, done: &Done) 
     let factors = &job.cell.factors;
     let round_trips = match (factors.protocol, factors.model) {
         (_, Model::Null) | (Protocol::Echo, _) => report.counters.received,
-        (Protocol::Tcp, _) => end.messages.saturating_sub(begin.messages),
+        (Protocol::Tcp | Protocol::Udp, _) => end.messages.saturating_sub(begin.messages),
     };
     let system_calls = end
         .system_calls
@@ -648,7 +704,7 @@ mod tests {
     use crate::case::tests::cell;
     use crate::child::tests::script;
     use crate::host::Signal;
-    use crate::repetition::{Timing, Verify};
+    use crate::repetition::{LossRule, Timing, Verify};
 
     const READY: &str = r#"echo "{\"ready\":true,\"address\":\"127.0.0.1:9\",\"pid\":1,\"protocol\":\"tcp\",\"model\":\"pool\",\"threads\":2,\"driver\":\"tokio\",\"work\":0}";"#;
     const DONE: &str = r#"echo "{\"done\":true,\"accepted\":16,\"messages\":300,\"per_shard\":[],\"cpu_ns\":5,\"rss_peak_bytes\":null,\"system_calls\":null,\"system_calls_not_counted\":\"not permitted\"}";"#;
@@ -692,6 +748,7 @@ mod tests {
             cell: &cell,
             timing,
             verify: Verify::Full,
+            losses: LossRule::default(),
             pass,
         })
     }
@@ -781,6 +838,33 @@ mod tests {
             found.text,
             "reply 7 differs (content_errors 2, order_errors 1)"
         );
+    }
+
+    #[test]
+    fn what_a_lossy_load_misses_is_held_against_the_servers_drops() {
+        let udp = r#","udp":{"timeout_ns":1,"max_loss":0.0,"loss_share":0.1,"window":{"in_flight_begin":0,"sent":110,"echoed":100,"lost":10,"late":0,"duplicates":0,"reordered":0,"in_flight_end":0},"whole":{"in_flight_begin":0,"sent":110,"echoed":100,"lost":10,"late":1,"duplicates":0,"reordered":0,"in_flight_end":0},"mean_in_flight":null,"buffers":{"requested":{"send_bytes":1,"receive_bytes":1},"granted_min":null,"granted_max":null},"client_dropped":0,"system_receive_buffer_full":null}}"#;
+        let report = good_load()
+            .replace(
+                "\"ok\":true,\"first_failure\":null",
+                "\"ok\":false,\"first_failure\":\"10 of 110 requests were lost\"",
+            )
+            .replace("\"server\":null}", &format!("\"server\":null{udp}"));
+        let server = good_server().replace(
+            "\\\"not permitted\\\"}",
+            "\\\"not permitted\\\",\\\"udp\\\":{\\\"received\\\":101,\\\"sent\\\":101,\\\"refused\\\":0,\\\"dropped\\\":9,\\\"dropped_between_shards\\\":null}}",
+        );
+        let outcome = attempt(&server, &format!("{report}; exit 1"));
+        let failure = outcome.failure.unwrap();
+        assert_eq!(
+            (failure.id.as_str(), failure.own_fault),
+            ("E-LOAD-FAILED", false)
+        );
+        let loss = outcome.loss.expect("the server still told");
+        assert_eq!(
+            (loss.lost, loss.server_dropped, loss.unexplained),
+            (10, Some(9), Some(0))
+        );
+        assert_eq!(outcome.load.unwrap().counters.received, 100, "it is kept");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::case::Cell;
 use crate::contract::{Done, LoadReport, Ready};
+use crate::loss::Loss;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(crate) struct Job<'a> {
     pub(crate) timing: Timing,
     /// How replies are checked.
     pub(crate) verify: Verify,
+    /// When datagrams are lost, and how many may be.
+    pub(crate) losses: LossRule,
     /// Why it is run.
     pub(crate) pass: Pass,
 }
@@ -39,6 +42,26 @@ impl Timing {
     /// Both together.
     pub(crate) fn total(self) -> Duration {
         self.warmup + self.window
+    }
+}
+
+/// When a request over datagrams counts as lost, and how many may be. Streams lose nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LossRule {
+    /// How long a reply is waited for.
+    #[serde(rename = "udp_timeout_ns", with = "nanoseconds")]
+    pub(crate) timeout: Duration,
+    /// The share of requests that may be lost.
+    pub(crate) max_loss: f64,
+}
+
+impl Default for LossRule {
+    /// 50 ms, and none: on the loopback a reply takes a thousandth of that, and nothing is lost that had room.
+    fn default() -> Self {
+        LossRule {
+            timeout: Duration::from_millis(50),
+            max_loss: 0.0,
+        }
     }
 }
 
@@ -96,6 +119,9 @@ pub(crate) struct Outcome {
     pub(crate) done: Option<Done>,
     /// System calls per round trip, where they were asked for.
     pub(crate) calls: Option<CallCount>,
+    /// Over datagrams: what was lost, and where.
+    #[serde(default)]
+    pub(crate) loss: Option<Loss>,
     /// What the children were and said; kept in files if it failed.
     #[serde(skip)]
     pub(crate) evidence: String,

@@ -3,16 +3,19 @@
 //! Integers for nanoseconds and bytes, `null` for what is not known, never NaN. A field may be added; a change of meaning raises
 //! [`SCHEMA_VERSION`].
 
-use crate::analysis::{Analysis, CellResult};
+use crate::analysis::{Analysis, CellResult, ProtocolFloor};
 use crate::campaign::Record;
-use crate::contract::{Counters, LoadReport, Percentiles, ProcessUse, ShardCount};
+use crate::contract::{
+    Counters, DatagramReport, LoadReport, Percentiles, ProcessUse, Protocol, ShardCount, UdpBuffers,
+};
 use crate::floor::GeneratorFloor;
 use crate::host::{HostDescription, Surroundings};
+use crate::loss::Loss;
 use crate::matrix::{Order, Plan};
 use crate::measure::verdict::Floor;
 use crate::measure::warning::Check;
 use crate::provenance::{Source, Tool};
-use crate::repetition::{Failure, Pass, Repetition, Verify, whole_ns};
+use crate::repetition::{Failure, LossRule, Pass, Repetition, Verify, whole_ns};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file's shape.
@@ -48,6 +51,9 @@ pub(crate) struct RunFile {
     /// What the generator reaches against a server that does nothing; `null` if it was not measured.
     #[serde(default)]
     pub(crate) floor: Option<GeneratorFloor>,
+    /// The same for streams and for datagrams, as far as they are in the plan; `floor` is the first of them.
+    #[serde(default)]
+    pub(crate) floors: Vec<GeneratorFloor>,
     /// Rounds as the machine saw them.
     pub(crate) rounds: Vec<Surroundings>,
     /// What was compared.
@@ -77,6 +83,9 @@ pub(crate) struct RunDesign {
     pub(crate) counted_window_ns: u64,
     /// How replies are checked.
     pub(crate) verify: Verify,
+    /// When datagrams are lost, and how many may be.
+    #[serde(default)]
+    pub(crate) losses: LossRule,
     /// Always `order-statistics`.
     pub(crate) interval_rule: String,
     /// Coverage of the intervals.
@@ -94,10 +103,28 @@ pub(crate) struct Comparisons {
     pub(crate) chance_verdicts: f64,
     /// Differences in round trips per second below this would usually be missed.
     pub(crate) usually_missed_below: Option<f64>,
-    /// Noise floor of round trips per second.
+    /// Noise floor of round trips per second, of the first protocol.
     pub(crate) rate_floor: Floor,
-    /// Noise floor of server CPU per round trip.
+    /// Noise floor of server CPU per round trip, of the first protocol.
     pub(crate) cpu_floor: Floor,
+    /// Both, protocol by protocol: each has a control of its own.
+    #[serde(default)]
+    pub(crate) by_protocol: Vec<ProtocolFloor>,
+}
+
+impl Comparisons {
+    /// What the control of this protocol allows to say.
+    pub(crate) fn floor(&self, protocol: Protocol) -> ProtocolFloor {
+        let known = self
+            .by_protocol
+            .iter()
+            .find(|floor| floor.protocol == protocol);
+        known.copied().unwrap_or(ProtocolFloor {
+            protocol,
+            rate_floor: self.rate_floor,
+            cpu_floor: self.cpu_floor,
+        })
+    }
 }
 
 /// A cell with all its repetitions.
@@ -119,6 +146,9 @@ pub(crate) struct Placement {
     pub(crate) server_cpus: Vec<Option<usize>>,
     /// Connections and messages of each thread.
     pub(crate) per_shard: Vec<ShardCount>,
+    /// Buffers of its UDP sockets.
+    #[serde(default)]
+    pub(crate) udp_buffers: Option<UdpBuffers>,
 }
 
 /// A repetition; its histogram is in the journal.
@@ -152,6 +182,12 @@ pub(crate) struct RepetitionFile {
     pub(crate) server: Option<ProcessUse>,
     /// The load process.
     pub(crate) client: Option<ProcessUse>,
+    /// What became of the datagrams, as the load tells it.
+    #[serde(default)]
+    pub(crate) udp: Option<DatagramReport>,
+    /// What was lost of them, and where.
+    #[serde(default)]
+    pub(crate) loss: Option<Loss>,
 }
 
 /// What is known before the first repetition.
@@ -199,14 +235,16 @@ impl RunFile {
             design: RunDesign::new(plan, record, &analysis),
             host: about.host.clone(),
             checks,
-            floor: analysis.generator_floor.clone(),
+            floor: analysis.generator_floors.first().cloned(),
+            floors: analysis.generator_floors.clone(),
             rounds: record.surroundings.clone(),
             comparisons: Comparisons {
                 count: analysis.comparisons,
                 chance_verdicts: analysis.chance_verdicts,
                 usually_missed_below: analysis.usually_missed_below,
-                rate_floor: analysis.rate_floor,
-                cpu_floor: analysis.cpu_floor,
+                rate_floor: analysis.floors[0].rate_floor,
+                cpu_floor: analysis.floors[0].cpu_floor,
+                by_protocol: analysis.floors.clone(),
             },
             cells: analysis
                 .cells
@@ -234,6 +272,7 @@ impl RunDesign {
             window_ns: whole_ns(plan.timing.window),
             counted_window_ns: whole_ns(plan.counted.window),
             verify: plan.verify,
+            losses: plan.losses,
             interval_rule: "order-statistics".to_owned(),
             interval_coverage: coverage,
             noise_threshold: plan.noise_threshold,
@@ -259,6 +298,9 @@ impl CellFile {
                 .and_then(|r| r.outcome.done.as_ref())
                 .map(|done| done.per_shard.clone())
                 .unwrap_or_default(),
+            udp_buffers: last
+                .and_then(|r| r.outcome.ready.as_ref())
+                .and_then(|ready| ready.udp_buffers),
         };
         let repetitions = mine()
             .map(|r| RepetitionFile::new(r, record.rounds_ran))
@@ -290,6 +332,8 @@ impl RepetitionFile {
             little_ratio: load.and_then(|load| load.little_ratio),
             server: load.and_then(|load| load.server.clone()),
             client: load.map(|load| load.client.clone()),
+            udp: load.and_then(|load| load.udp.clone()),
+            loss: repetition.outcome.loss,
         }
     }
 }

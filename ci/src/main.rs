@@ -5,6 +5,7 @@ mod command;
 mod cross;
 mod purity;
 mod readme;
+mod sanitize;
 mod smoke;
 mod targets;
 mod tidy;
@@ -27,6 +28,8 @@ enum Task {
     Check(check::Choice),
     /// Print the steps of the gate and what each runs on this machine.
     List,
+    /// Run the tests of the runtime under the address sanitizer. Needs a nightly compiler.
+    Sanitize,
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.task {
         Task::Check(choice) => check::run(&root, choice),
         Task::List => check::list(&root).map(|()| true),
+        Task::Sanitize => sanitize::run(&root),
     }
 }
 

@@ -4,8 +4,8 @@
 //! cargo run --release -p shardloop --example echo -- [ENGINE] [ADDRESS] [SHARDS]
 //! ```
 //!
-//! `ENGINE` is `auto` (the default), `monoio-uring` or `monoio-legacy`. It says where it listens, serves until SIGINT or SIGTERM, and
-//! then says how many connections each shard had.
+//! `ENGINE` is `auto` (the default), `monoio-uring`, `monoio-legacy` or, with the feature of that name, `glommio`. It says where it
+//! listens, serves until SIGINT or SIGTERM, and then says how many connections each shard had.
 
 use shardloop::{
     Accept, Backend, Either, Endpoint, Error, Kind, Plan, RecvHalf, SendHalf, Service, Shard, race,

@@ -21,12 +21,17 @@ pub(crate) fn enter<R>(core: &Rc<Core>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// The current shard, if there is one.
+pub(crate) fn find() -> Option<Rc<Core>> {
+    with(|core| core.cloned())
+}
+
 /// The current shard.
 ///
 /// # Panics
 /// Where there is none.
 pub(crate) fn current() -> Rc<Core> {
-    with(|core| core.cloned()).expect(
+    find().expect(
         "this needs a shard: call it from a future that shardloop runs, not from another thread",
     )
 }

@@ -14,7 +14,7 @@
 //! or the deadline for that has passed.
 
 use crate::{
-    backend::Ended,
+    backend::{Ended, sim::Clock},
     context,
     lease::{Class, Pool},
     metrics::{Counters, Metrics},
@@ -26,6 +26,7 @@ use crate::{
 use shardloop_platform::{memory::trim_heap, wake::WakeReader};
 use slab::Slab;
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
     future::Future,
     io,
@@ -41,7 +42,9 @@ use std::{
 pub(crate) struct Core {
     remote: Arc<Remote>,
     number: usize,
-    now: fn() -> Instant,
+    now: Now,
+    /// What the engine keeps with its shard, for those that have no place of their own for it.
+    engine_state: Option<Rc<dyn Any>>,
     stall_after: Option<Duration>,
     spin: Duration,
     /// While it looks for work before it parks: until when.
@@ -68,6 +71,14 @@ pub(crate) struct Core {
     gave_way: Cell<bool>,
     counters: Counters,
     first_panic: RefCell<Option<String>>,
+}
+
+/// Where a shard's time comes from.
+pub(crate) enum Now {
+    /// The system.
+    System(fn() -> Instant),
+    /// A simulated world.
+    World(Arc<Clock>),
 }
 
 /// What a future can watch for.
@@ -102,10 +113,21 @@ impl Core {
         options: &EngineOptions,
     ) -> io::Result<(Rc<Self>, WakeReader)> {
         let (remote, reader) = Remote::new()?;
-        let core = Self {
+        Ok((Self::of(remote, Now::System(now), options, None), reader))
+    }
+
+    /// A shard whose engine keeps `engine_state` with it.
+    pub(crate) fn of(
+        remote: Arc<Remote>,
+        now: Now,
+        options: &EngineOptions,
+        engine_state: Option<Rc<dyn Any>>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
             number: remote.number(),
             remote,
             now,
+            engine_state,
             stall_after: options.stall_after,
             spin: options.spin,
             spin_until: Cell::new(None),
@@ -125,8 +147,7 @@ impl Core {
             gave_way: Cell::new(false),
             counters: Counters::default(),
             first_panic: RefCell::default(),
-        };
-        Ok((Rc::new(core), reader))
+        })
     }
 
     /// Which shard of this process this is.
@@ -139,7 +160,15 @@ impl Core {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        (self.now)()
+        match &self.now {
+            Now::System(now) => now(),
+            Now::World(clock) => clock.now(),
+        }
+    }
+
+    /// What the engine keeps with this shard, if that is of type `T`.
+    pub(crate) fn engine_state<T: 'static>(&self) -> Option<Rc<T>> {
+        self.engine_state.clone()?.downcast().ok()
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -590,6 +619,8 @@ impl<T: 'static, P: Parker> Turn<T, P> {
             return None;
         }
         let outcome = ending.outcome.take()?;
+        // While the engine is there to let go of it.
+        self.core.engine.take();
         Some(Ended {
             tasks_left,
             operations_left,

@@ -1,7 +1,7 @@
 //! The one place where an engine is chosen by name.
 
 use crate::{
-    backend::{Backend, Capabilities, MonoioLegacy, MonoioUring, Unavailable},
+    backend::{Backend, Capabilities, MonoioLegacy, MonoioUring, Sim, Unavailable},
     options::EngineOptions,
 };
 use std::{error::Error, fmt, str::FromStr};
@@ -15,11 +15,32 @@ pub enum Kind {
     MonoioUring,
     /// monoio on epoll (Linux) or kqueue (macOS).
     MonoioLegacy,
+    /// glommio on io_uring.
+    #[cfg(feature = "glommio")]
+    Glommio,
+    /// Virtual time and a simulated network: nothing outside the process reaches it. Taken by name only.
+    Sim,
 }
 
 impl Kind {
-    /// All engines, in the order in which `auto` tries them.
-    pub const ENGINES: [Self; 2] = [Self::MonoioUring, Self::MonoioLegacy];
+    /// All engines of this build that use the network of the host. [`Kind::Sim`] is not among them.
+    pub const ENGINES: &[Self] = &[
+        Self::MonoioUring,
+        Self::MonoioLegacy,
+        #[cfg(feature = "glommio")]
+        Self::Glommio,
+    ];
+
+    /// Those that `auto` tries, in this order. The others are taken by name only.
+    pub const AUTO: &[Self] = &[Self::MonoioUring, Self::MonoioLegacy];
+
+    /// All that have a name.
+    fn named() -> impl Iterator<Item = Self> {
+        [Self::Auto]
+            .into_iter()
+            .chain(Self::ENGINES.iter().copied())
+            .chain([Self::Sim])
+    }
 
     /// Its name.
     #[must_use]
@@ -28,6 +49,9 @@ impl Kind {
             Self::Auto => "auto",
             Self::MonoioUring => MonoioUring::NAME,
             Self::MonoioLegacy => MonoioLegacy::NAME,
+            #[cfg(feature = "glommio")]
+            Self::Glommio => crate::Glommio::NAME,
+            Self::Sim => Sim::NAME,
         }
     }
 
@@ -58,7 +82,7 @@ impl Kind {
     /// What may be taken for it, the best first.
     pub(crate) fn candidates(&self) -> &[Self] {
         match self {
-            Self::Auto => &Self::ENGINES,
+            Self::Auto => Self::AUTO,
             one => std::slice::from_ref(one),
         }
     }
@@ -82,8 +106,7 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        std::iter::once(Self::Auto)
-            .chain(Self::ENGINES)
+        Self::named()
             .find(|kind| kind.name() == name)
             .ok_or_else(|| UnknownKind {
                 name: name.to_owned(),
@@ -100,10 +123,9 @@ pub struct UnknownKind {
 
 impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no engine {:?}; there are auto", self.name)?;
-        Kind::ENGINES
-            .iter()
-            .try_for_each(|kind| write!(f, ", {kind}"))
+        let names: Vec<_> = Kind::named().map(Kind::name).collect();
+        let names = names.join(", ");
+        write!(f, "there is no engine {:?}; there are {names}", self.name)
     }
 }
 
@@ -118,20 +140,49 @@ pub struct Choice {
     pub capabilities: Capabilities,
 }
 
-/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type.
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type. With `sim => …` the
+/// simulated engine, whose sockets are not the kernel's, is left to that.
+#[cfg(not(feature = "glommio"))]
 #[macro_export]
 macro_rules! with_backend {
-    ($kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+    ($kind:expr, $backend:ident => $then:expr, $($rest:tt)+) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy] $kind, $backend => $then, $($rest)+)
+    };
+}
+
+/// Evaluates an expression with `B` as the engine that a [`Kind`] names: the only `match` from a name to a type. With `sim => …` the
+/// simulated engine, whose sockets are not the kernel's, is left to that.
+#[cfg(feature = "glommio")]
+#[macro_export]
+macro_rules! with_backend {
+    ($kind:expr, $backend:ident => $then:expr, $($rest:tt)+) => {
+        $crate::with_one_of!([MonoioUring MonoioLegacy Glommio] $kind, $backend => $then, $($rest)+)
+    };
+}
+
+/// What [`with_backend`](crate::with_backend) comes to. The list of engines is its argument because a `cfg` in here would be asked of
+/// the crate that calls it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_one_of {
+    ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, auto => $auto:expr) => {
+        $crate::with_one_of!(
+            [$($engine)+] $kind, $backend => $then,
+            sim => {
+                type $backend = $crate::Sim;
+                $then
+            },
+            auto => $auto
+        )
+    };
+    ([$($engine:ident)+] $kind:expr, $backend:ident => $then:expr, sim => $sim:expr, auto => $auto:expr) => {
         match $kind {
             $crate::Kind::Auto => $auto,
-            $crate::Kind::MonoioUring => {
-                type $backend = $crate::MonoioUring;
+            $crate::Kind::Sim => $sim,
+            $($crate::Kind::$engine => {
+                type $backend = $crate::$engine;
                 $then
-            }
-            $crate::Kind::MonoioLegacy => {
-                type $backend = $crate::MonoioLegacy;
-                $then
-            }
+            })+
         }
     };
 }
@@ -143,7 +194,7 @@ mod tests {
 
     #[test]
     fn names_lead_to_kinds_and_back() {
-        for kind in [Kind::Auto].into_iter().chain(Kind::ENGINES) {
+        for kind in Kind::named() {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "kqueue".parse::<Kind>().unwrap_err().to_string();
@@ -154,13 +205,17 @@ mod tests {
     }
 
     #[test]
+    fn auto_never_simulates() {
+        assert!(!Kind::ENGINES.contains(&Kind::Sim));
+        assert_eq!("sim".parse(), Ok(Kind::Sim));
+    }
+
+    #[test]
     fn auto_chooses_an_engine_that_works_and_accounts_for_those_before_it() {
         let options = EngineOptions::default();
         let choice = Kind::Auto.choose(&options).unwrap();
-        assert_ne!(choice.kind, Kind::Auto);
-        let passed_over = Kind::ENGINES
-            .iter()
-            .take_while(|kind| **kind != choice.kind);
+        assert!(Kind::AUTO.contains(&choice.kind));
+        let passed_over = Kind::AUTO.iter().take_while(|kind| **kind != choice.kind);
         for kind in passed_over {
             let reason = kind.probe(&options).unwrap_err().to_string();
             assert!(choice.capabilities.remarks.contains(&reason), "{reason}");

@@ -61,9 +61,11 @@ mod wake;
 
 pub use accept::{Accept, Endpoint, Incoming, UnknownAccept};
 pub use address::{Address, BadAddress};
+#[cfg(feature = "glommio")]
+pub use backend::Glommio;
 pub use backend::{
     Backend, Bytes, Capabilities, Datagram, Listener, MonoioLegacy, MonoioUring, RecvHalf,
-    SendHalf, Stream, Unavailable,
+    SendHalf, Sim, Stream, Unavailable, sim,
 };
 pub use bind_error::BindError;
 pub use datagram::{Batch, DatagramSocket, Outbox};

@@ -7,6 +7,7 @@ use crate::host::{self, DriverInfo};
 use crate::matrix::{OVERHEAD_ASSUMED, Plan};
 use crate::report::table::wrap;
 use crate::{checks, stdout};
+use shardloop::Accept;
 use std::fmt::Write as _;
 
 /// Prints it.
@@ -31,6 +32,11 @@ fn describe(plan: &Plan, drivers: &[DriverInfo]) -> String {
         let mark = format!("            {:<14}  {:<8}  ", driver.name, driver.engine);
         text.push_str(&wrap(&mark, &state));
     }
+    let _ = writeln!(
+        text,
+        "accept      {}",
+        Accept::ALL.map(Accept::name).join(", ")
+    );
     let _ = writeln!(text, "cells       {}", plan.cells.len());
     for cell in &plan.cells {
         let _ = writeln!(text, "            {}", cell.id);
@@ -88,6 +94,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("cells       4\n"), "{text}");
+        assert!(
+            text.contains("echo, udp\n") && text.contains("accept      reuseport, "),
+            "{text}"
+        );
         assert!(text.contains("floor       not measured\n"), "{text}");
     }
 }

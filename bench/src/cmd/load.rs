@@ -1,7 +1,9 @@
 //! `bench load`: drives a server with a closed loop and verifies every reply.
 
 use crate::{
+    case::Family,
     contract::{LoadReport, Protocol},
+    factor,
     load::{self, Plan, Stop, Verify, report},
 };
 use shardloop_platform::socket;
@@ -36,7 +38,7 @@ const REFUSED: u8 = 4;
 /// Exit code: 0 measured and valid, 1 something failed, 2 usage, 4 refused by the machine before anything ran.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LoadArgs {
-    /// What to speak: `tcp` is a u32 big-endian length and the payload, `echo` plain bytes.
+    /// What to speak: `tcp` is a u32 big-endian length and the payload, `echo` plain bytes, `udp` a datagram for each message.
     #[arg(long, value_enum)]
     protocol: Protocol,
     /// The server.
@@ -48,7 +50,7 @@ pub(crate) struct LoadArgs {
     /// Outstanding requests per connection, 1 to 1024.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     window: u32,
-    /// Payload bytes per message, 16 to 1M; K and M are accepted.
+    /// Payload bytes per message, 16 to 1M (udp: 65507, over IPv6 65527); K and M are accepted.
     #[arg(long, default_value = "1024", value_parser = parse_payload)]
     payload: usize,
     /// Length of the measured window: 500ms, 2s; a plain number is seconds. 1s by default; with --messages the longest time, 60s.
@@ -78,12 +80,19 @@ pub(crate) struct LoadArgs {
     /// For replies outstanding at the end of the window, at most 5s.
     #[arg(long, default_value = "2s", value_parser = parse_drain)]
     drain_timeout: Duration,
+    /// Over udp: a request without a reply for so long is lost, and another is sent in its place; 1ms to 5s.
+    #[arg(long, default_value = "50ms", value_parser = parse_udp_timeout)]
+    udp_timeout: Duration,
+    /// Over udp: more than this percentage of requests lost fails the run.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = factor::percent)]
+    max_loss: f64,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &LoadArgs) -> ExitCode {
     let plan = args.plan();
-    let result = check_cap(&plan)
+    let result = check_payload(&plan)
+        .and_then(|()| check_cap(&plan))
         .and_then(|()| check_descriptors(&plan))
         .and_then(|()| Output::open(args.json.as_deref()))
         .and_then(|output| measure(&plan, output, &mut io::stdout()));
@@ -119,6 +128,8 @@ impl LoadArgs {
             server_pid: self.server_pid,
             connect_timeout: self.connect_timeout,
             drain_timeout: self.drain_timeout,
+            udp_timeout: self.udp_timeout,
+            max_loss: self.max_loss / 100.0,
             announce: self.announce,
         }
     }
@@ -188,6 +199,19 @@ impl Refusal {
             exit_code,
             words: format!("error[E-{id}]: {happened}\n  {what_to_do}"),
         }
+    }
+}
+
+fn check_payload(plan: &Plan) -> Result<(), Refusal> {
+    let family = Family::of(plan.connect);
+    match plan.protocol.payload_fault(family, plan.payload_bytes) {
+        None => Ok(()),
+        Some(fault) => Err(Refusal::new(
+            USAGE,
+            "PAYLOAD",
+            &fault,
+            "a message is one datagram. lower --payload, or use another protocol.",
+        )),
     }
 }
 
@@ -264,6 +288,10 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err("expected 0 to 3600 s".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_udp_timeout(text: &str) -> Result<Duration, String> {
+    factor::udp_timeout(text)
 }
 
 fn parse_drain(text: &str) -> Result<Duration, String> {
@@ -356,7 +384,9 @@ mod tests {
             "--duration x",
             "--drain-timeout 6s",
             "--messages 0",
-            "--protocol udp",
+            "--udp-timeout 0",
+            "--udp-timeout 6s",
+            "--max-loss 101",
             "--verify none",
             "--connect nowhere",
         ] {
@@ -384,6 +414,25 @@ mod tests {
             check_cap(&parse("--clients 256 --window 1 --payload 1M").unwrap()),
             Ok(())
         );
+    }
+
+    #[test]
+    fn a_datagram_has_its_bounds() {
+        let fault = |to: &str, payload: usize| {
+            let mut plan = parse(&format!("--connect {to}")).unwrap();
+            (plan.protocol, plan.payload_bytes) = (Protocol::Udp, payload);
+            check_payload(&plan).err().map(|refusal| refusal.words)
+        };
+        assert_eq!(fault("127.0.0.1:9", 65_507), None);
+        assert_eq!(fault("[::1]:9", 65_527), None);
+        let words = fault("127.0.0.1:9", 65_508).unwrap();
+        assert!(
+            words.starts_with(
+                "error[E-PAYLOAD]: udp/ipv4 payload 65508 exceeds 65507 (65535 - 20 IP - 8 UDP).\n"
+            ),
+            "{words}"
+        );
+        assert!(fault("[::1]:9", 65_528).unwrap().contains("exceeds 65527"));
     }
 
     #[test]

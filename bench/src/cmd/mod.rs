@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod quick;

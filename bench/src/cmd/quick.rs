@@ -5,7 +5,7 @@ use crate::contract::Protocol;
 use crate::exit::Exit;
 use crate::host;
 use crate::matrix::{Design, Matrix, Order, Plan};
-use crate::repetition::{Timing, Verify};
+use crate::repetition::{LossRule, Timing, Verify};
 use crate::study;
 use std::time::Duration;
 
@@ -16,14 +16,16 @@ pub(crate) fn run(args: &QuickArgs) -> anyhow::Result<Exit> {
     study::conduct(plan, &args.output.output(Duration::from_secs(10)))
 }
 
-/// Pool N, its control, shards 1, shards N over TCP.
+/// Pool N, its control, shards 1, shards N over TCP, and the same over UDP.
 fn matrix(cpus: usize) -> Matrix {
     let cpus = cpus.clamp(1, cli::THREADS_MAX);
     Matrix {
-        protocols: vec![Protocol::Tcp],
+        protocols: vec![Protocol::Tcp, Protocol::Udp],
         shards: cli::one_and(cpus),
         pools: vec![cpus],
         drivers: vec!["auto".to_owned()],
+        accepts: Vec::new(),
+        spins_us: vec![0],
         payloads: vec![1024],
         clients: vec![16],
         windows: vec![8],
@@ -44,6 +46,7 @@ fn design(args: &QuickArgs) -> Design {
             window: Duration::from_secs(1),
         },
         verify: Verify::Full,
+        losses: LossRule::default(),
         noise_threshold: 0.02,
         budget: Some(args.budget),
         floor: !args.no_floor,
@@ -54,14 +57,33 @@ fn design(args: &QuickArgs) -> Design {
 mod tests {
     use super::*;
     use crate::case::Cell;
+    use crate::matrix::OVERHEAD_ASSUMED;
+    use clap::Parser;
 
     fn labels(cpus: usize) -> Vec<String> {
-        matrix(cpus)
-            .cells()
-            .unwrap()
-            .iter()
-            .map(Cell::label)
-            .collect()
+        let cells = matrix(cpus).cells().unwrap();
+        let of = |protocol: Protocol| -> Vec<String> {
+            let mine = cells
+                .iter()
+                .filter(|cell| cell.factors.protocol == protocol);
+            mine.map(Cell::label).collect()
+        };
+        assert_eq!(of(Protocol::Tcp), of(Protocol::Udp), "the same cells");
+        assert_eq!(cells.len(), 2 * of(Protocol::Tcp).len());
+        of(Protocol::Tcp)
+    }
+
+    #[test]
+    fn two_cpus_stay_within_a_minute() {
+        let args = cli::Cli::parse_from(["bench"]).quick;
+        let plan = Plan::new(matrix(2).cells().unwrap(), design(&args));
+        assert_eq!((plan.cells.len(), plan.rounds), (8, 10));
+        assert!(
+            plan.timing.window >= Duration::from_millis(250),
+            "{:?}",
+            plan.timing
+        );
+        assert!(plan.estimate(OVERHEAD_ASSUMED) <= args.budget);
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use crate::{
     case::{NULL_DRIVER, POOL_DRIVER},
-    contract::{Done, Mark, Model, Protocol, Ready, ShardCount},
+    contract::{Buffers, Done, Mark, Model, Protocol, Ready, ShardCount, UdpBuffers},
     serve::{
         handler::Job,
         null::{NullError, NullServer, NullStopper},
         pool::{Pool, PoolError, PoolStopper},
-        shards,
+        shards::{self, Setup, accepts, default_accept},
     },
+    udp_socket::{self, REQUESTED},
 };
 use clap::Args;
 use serde::Serialize;
-use shardloop::{Error, Kind, LaunchError, Placement, Running, Stopper};
+use shardloop::{Accept, Error, Kind, LaunchError, Placement, Running, Stopper, UnknownKind};
 use shardloop_platform::{
     affinity::{Allowed, pin_current_thread},
     calls::CallCounter,
@@ -26,10 +27,13 @@ use std::{
     process::ExitCode,
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 /// Most server threads.
 pub(crate) const MAX_THREADS: usize = 64;
+/// Longest spinning.
+pub(crate) const MAX_SPIN_US: u64 = 1_000_000;
 /// Most rounds of handler work per message.
 pub(crate) const MAX_WORK: u64 = 10_000_000;
 
@@ -51,9 +55,22 @@ pub(crate) struct ServeArgs {
     /// generator's own limit. Its `messages` are receives.
     #[arg(long, conflicts_with_all = ["shards", "pool"])]
     pub(crate) null: bool,
-    /// Engine of the shards: auto, monoio-uring, monoio-legacy. A pool has its own.
+    /// Engine of the shards: auto, or a name as `bench list` shows it. A pool has its own.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub(crate) driver: String,
+    /// How connections or datagrams are spread over shards: reuseport, handoff, handoff-least, shared [default: handoff; reuseport for
+    /// udp, where the kernel spreads datagrams].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) accept: Option<Accept>,
+    /// How long a shard without work looks for more before it parks, in microseconds, at most 1000000.
+    #[arg(long, default_value_t = 0, value_name = "US", value_parser = clap::value_parser!(u64).range(..=MAX_SPIN_US))]
+    pub(crate) spin_us: u64,
+    /// SO_SNDBUF to ask for, in bytes (udp).
+    #[arg(long, default_value_t = REQUESTED.send_bytes, value_name = "BYTES")]
+    pub(crate) sndbuf: usize,
+    /// SO_RCVBUF to ask for, in bytes (udp).
+    #[arg(long, default_value_t = REQUESTED.receive_bytes, value_name = "BYTES")]
+    pub(crate) rcvbuf: usize,
     /// Where to listen; port 0 lets the kernel pick one.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
@@ -113,6 +130,7 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
         model,
         threads,
         driver,
+        accept,
     } = Shape::of(args)?;
     warn_if_oversubscribed(threads);
     let environment = |error: io::Error| Refused {
@@ -128,12 +146,15 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
     let _ = raise_descriptor_limit();
     let job = Arc::new(Job::new(args.protocol, args.work, threads));
     let server = match model {
-        Model::Shards => Server::shards(args, &job, threads, driver)?,
+        Model::Shards => {
+            let setup = setup(args, driver, threads, accept);
+            Server::shards(&job, setup)?
+        }
         Model::Pool => Server::pool(args, &job, threads)?,
         Model::Null => Server::null(args, &job)?,
     };
     let meter = Arc::new(Meter { job, calls });
-    print_line(&server.ready(args, model, threads));
+    print_line(&server.ready(args, model, threads, accept));
     watch(signals, server.stopper()).map_err(environment)?;
     if args.control {
         control(meter.clone(), server.stopper()).map_err(environment)?;
@@ -148,14 +169,12 @@ struct Shape {
     model: Model,
     threads: usize,
     driver: Kind,
+    accept: Accept,
 }
 
 impl Shape {
     fn of(args: &ServeArgs) -> Result<Self, Refused> {
-        let driver = args
-            .driver
-            .parse::<Kind>()
-            .map_err(|unknown| Refused::usage(unknown.to_string()))?;
+        let driver = driver(&args.driver)?;
         let (model, threads, name) = match (args.shards, args.pool) {
             _ if args.null => (Model::Null, 1, "--null"),
             (Some(shards), _) => (Model::Shards, shards, "--shards"),
@@ -167,17 +186,10 @@ impl Shape {
                 ));
             }
         };
-        if model != Model::Shards && driver != Kind::Auto {
-            let driver = &args.driver;
-            let whose = if model == Model::Pool {
-                "a pool"
-            } else {
-                "the null server"
-            };
-            return Err(Refused::usage(format!(
-                "{whose} has its own engine, --driver {driver} would change nothing: leave it out, or use --shards"
-            )));
+        if model != Model::Shards {
+            refuse_flags_of_shards(args, model, driver)?;
         }
+        let accept = accept(args)?;
         if !(1..=MAX_THREADS).contains(&threads) {
             return Err(Refused::usage(format!(
                 "{name} {threads} is out of range: a server has 1 to {MAX_THREADS} threads"
@@ -198,7 +210,85 @@ impl Shape {
             model,
             threads,
             driver,
+            accept,
         })
+    }
+}
+
+/// The engine of that name, unless no measurement can be made on it.
+fn driver(name: &str) -> Result<Kind, Refused> {
+    let kind: Kind = name
+        .parse()
+        .map_err(|unknown: UnknownKind| Refused::usage(unknown.to_string()))?;
+    if kind == Kind::Sim {
+        return Err(Refused::usage(format!(
+            "--driver {name} simulates time and network, so no client reaches it and nothing is to be measured: take another"
+        )));
+    }
+    Ok(kind)
+}
+
+/// Flags that only shards have. One that is ignored would make a figure say something it does not.
+fn refuse_flags_of_shards(args: &ServeArgs, model: Model, driver: Kind) -> Result<(), Refused> {
+    let whose = if model == Model::Pool {
+        "a pool"
+    } else {
+        "the null server"
+    };
+    let refused = |has: &str, flag: String| {
+        Err(Refused::usage(format!(
+            "{whose} has {has}, {flag} would change nothing: leave it out, or use --shards"
+        )))
+    };
+    if driver != Kind::Auto {
+        return refused("its own engine", format!("--driver {driver}"));
+    }
+    if let Some(accept) = args.accept {
+        return refused(
+            "one listener or socket for all",
+            format!("--accept {accept}"),
+        );
+    }
+    if args.spin_us > 0 {
+        let spin = args.spin_us;
+        return refused("its own way of waiting", format!("--spin-us {spin}"));
+    }
+    Ok(())
+}
+
+/// The strategy asked for, if the protocol has it.
+fn accept(args: &ServeArgs) -> Result<Accept, Refused> {
+    let accept = args.accept.unwrap_or_else(|| default_accept(args.protocol));
+    let known = accepts(args.protocol);
+    if known.contains(&accept) {
+        return Ok(accept);
+    }
+    let names: Vec<&str> = known.iter().map(|accept| accept.name()).collect();
+    Err(Refused::usage(format!(
+        "{} has no connections, so --accept {accept} would be another name for handoff: choose from {}",
+        args.protocol.name(),
+        names.join(", ")
+    )))
+}
+
+fn setup(args: &ServeArgs, driver: Kind, shards: usize, accept: Accept) -> Setup {
+    Setup {
+        driver,
+        shards,
+        placement: placement(args.pin),
+        accept,
+        spin: Duration::from_micros(args.spin_us),
+        listen: args.listen,
+        buffers: args.buffers(),
+    }
+}
+
+impl ServeArgs {
+    fn buffers(&self) -> Buffers {
+        Buffers {
+            send_bytes: self.sndbuf,
+            receive_bytes: self.rcvbuf,
+        }
     }
 }
 
@@ -225,14 +315,8 @@ enum Server {
 }
 
 impl Server {
-    fn shards(
-        args: &ServeArgs,
-        job: &Arc<Job>,
-        threads: usize,
-        driver: Kind,
-    ) -> Result<Self, Refused> {
-        let placement = placement(args.pin);
-        let running = shards::start(job.clone(), driver, threads, placement, args.listen);
+    fn shards(job: &Arc<Job>, setup: Setup) -> Result<Self, Refused> {
+        let running = shards::start(job.clone(), setup);
         running.map(Self::Shards).map_err(|error| Refused {
             code: match error {
                 LaunchError::Unavailable(_) | LaunchError::Shards(_) => 2,
@@ -244,38 +328,45 @@ impl Server {
 
     fn pool(args: &ServeArgs, job: &Arc<Job>, threads: usize) -> Result<Self, Refused> {
         let cpus = pinned_cpus(args.pin, threads);
-        let pool =
-            Pool::start(job.clone(), threads, cpus.clone(), args.listen).map_err(|error| {
-                Refused {
-                    code: 4,
-                    text: match error {
-                        PoolError::Bind(error) => error.to_string(),
-                        PoolError::Runtime(error) => {
-                            format!("the pool could not be started: {error}")
-                        }
-                    },
+        let pool = Pool::start(
+            job.clone(),
+            threads,
+            cpus.clone(),
+            args.listen,
+            args.buffers(),
+        )
+        .map_err(|error| Refused {
+            code: 4,
+            text: match error {
+                PoolError::Bind(error) => error.to_string(),
+                PoolError::Runtime(error) => {
+                    format!("the pool could not be started: {error}")
                 }
-            })?;
+            },
+        })?;
         Ok(Self::Pool { pool, cpus })
     }
 
     /// It serves on this thread, which is the one to be pinned.
     fn null(args: &ServeArgs, job: &Arc<Job>) -> Result<Self, Refused> {
-        let server = NullServer::start(job.clone(), args.listen).map_err(|error| Refused {
-            code: 4,
-            text: match error {
-                NullError::Bind(error) => error.to_string(),
-                NullError::Poll(error) => {
-                    format!("the null server could not be started: {error}")
+        let server =
+            NullServer::start(job.clone(), args.listen, args.buffers()).map_err(|error| {
+                Refused {
+                    code: 4,
+                    text: match error {
+                        NullError::Bind(error) => error.to_string(),
+                        NullError::Poll(error) => {
+                            format!("the null server could not be started: {error}")
+                        }
+                    },
                 }
-            },
-        })?;
+            })?;
         let first = pinned_cpus(args.pin, 1).first().copied();
         let cpu = first.and_then(|cpu| pin_current_thread(cpu).ok());
         Ok(Self::Null { server, cpu })
     }
 
-    fn ready(&self, args: &ServeArgs, model: Model, threads: usize) -> Ready {
+    fn ready(&self, args: &ServeArgs, model: Model, threads: usize, accept: Accept) -> Ready {
         let (driver, remarks) = match self {
             Self::Shards(running) => (running.engine(), running.capabilities().remarks.clone()),
             Self::Pool { .. } => (POOL_DRIVER, Vec::new()),
@@ -292,14 +383,31 @@ impl Server {
             work: args.work,
             remarks,
             placement: self.placement(threads),
+            accept: (model == Model::Shards).then(|| accept.name().to_owned()),
+            spin_us: args.spin_us,
+            udp_buffers: args.protocol.is_datagram().then(|| self.buffers(args)),
         }
+    }
+
+    fn buffers(&self, args: &ServeArgs) -> UdpBuffers {
+        let requested = args.buffers();
+        let mut buffers = UdpBuffers::requested(requested);
+        buffers.add(match self {
+            Self::Shards(_) => udp_socket::granted_beside(args.listen, requested),
+            Self::Pool { pool, .. } => pool.granted,
+            Self::Null { server, .. } => server.granted,
+        });
+        buffers
     }
 
     fn address(&self) -> SocketAddr {
         match self {
-            Self::Shards(running) => running.addresses()[0]
-                .inet()
-                .unwrap_or_else(|| unreachable!("it was asked to listen there")),
+            Self::Shards(running) => match running.datagram_addresses() {
+                [address, ..] => *address,
+                [] => running.addresses()[0]
+                    .inet()
+                    .unwrap_or_else(|| unreachable!("it was asked to listen there")),
+            },
             Self::Pool { pool, .. } => pool.address,
             Self::Null { server, .. } => server.address,
         }
@@ -461,6 +569,7 @@ impl Meter {
                 .and_then(|calls| calls.as_ref().err().cloned()),
             faults: self.job.faults(),
             left_open,
+            udp: (self.job.protocol.is_datagram()).then(|| self.job.datagrams.total()),
         }
     }
 

@@ -115,12 +115,13 @@ fn inside(
 /// `inside` a scenario nothing is refused: what was available before may be refused there on purpose.
 fn kinds(list: &str, inside: bool) -> Result<Vec<Kind>, Refusal> {
     let refused = |what: String| {
-        let names = Kind::ENGINES.map(Kind::name).join(", ");
+        let names: Vec<_> = Kind::ENGINES.iter().map(|kind| kind.name()).collect();
+        let names = names.join(", ");
         Refusal::usage("E-DRIVER", what, format!("choose all, auto, {names}."))
     };
     if list == "all" {
-        let works = |kind: &Kind| kind.probe(&EngineOptions::default()).is_ok();
-        let working: Vec<Kind> = Kind::ENGINES.into_iter().filter(works).collect();
+        let works = |kind: &&Kind| kind.probe(&EngineOptions::default()).is_ok();
+        let working: Vec<Kind> = Kind::ENGINES.iter().filter(works).copied().collect();
         if working.is_empty() {
             return Err(refused("no engine works here.".to_owned()));
         }
@@ -130,6 +131,9 @@ fn kinds(list: &str, inside: bool) -> Result<Vec<Kind>, Refusal> {
         let kind: Kind = name
             .parse()
             .map_err(|unknown: shardloop::UnknownKind| refused(format!("{unknown}.")))?;
+        if kind == Kind::Sim {
+            return Err(refused("sim runs in virtual time.".to_owned()));
+        }
         if inside {
             return Ok(kind);
         }

@@ -1,4 +1,4 @@
-//! `bench test`: every protocol, driver and model once, and the null server, for a hundred messages a client, with every reply checked. Not a
+//! `bench test`: every protocol, driver and model once, and the null servers, for a hundred messages a client, with every reply checked. Not a
 //! measurement, so it runs in any build.
 
 use crate::case::Cell;
@@ -8,9 +8,11 @@ use crate::exit::Exit;
 use crate::host::{self, Interrupt};
 use crate::matrix::Matrix;
 use crate::process::{Limits, ProcessRunner};
-use crate::repetition::{Job, Outcome, Pass, Runner, Timing, Verify};
+use crate::repetition::{Job, LossRule, Outcome, Pass, Runner, Timing, Verify};
 use crate::stdout;
 use anyhow::Context;
+use shardloop::Accept;
+use shardloop_platform::socket::REUSE_PORT_SPREADS;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     let mut runner = ProcessRunner::of_this_program(limits, interrupt.clone())
         .context("this program's own file could not be found")?;
     let mut cells = matrix(args).cells()?;
-    cells.extend(cells.first().map(|cell| Cell::null(&cell.factors)));
+    cells.extend(null_servers(&cells));
     let (passed, failed) = check_all(&cells, &mut runner, &interrupt, &mut io::stdout());
     stdout::put(&format!("{passed} passed, {failed} failed\n"));
     Ok(match interrupt.caught() {
@@ -37,7 +39,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Every protocol, every driver that works here, one shard, N shards and the pool.
+/// Every protocol, every driver that works here, every accept strategy, one shard, N shards and the pool.
 fn matrix(args: &TestArgs) -> Matrix {
     let cpus = host::usable_cpus().clamp(1, cli::THREADS_MAX);
     Matrix {
@@ -45,6 +47,8 @@ fn matrix(args: &TestArgs) -> Matrix {
         shards: cli::one_and(cpus),
         pools: vec![cpus],
         drivers: working_drivers(),
+        accepts: accepts(),
+        spins_us: vec![0],
         payloads: vec![1024],
         clients: vec![4],
         windows: vec![4],
@@ -52,6 +56,22 @@ fn matrix(args: &TestArgs) -> Matrix {
         family: cli::family(args.ipv6),
         control: false,
     }
+}
+
+/// One for streams, one for datagrams.
+fn null_servers(cells: &[Cell]) -> Vec<Cell> {
+    let first = |datagrams: bool| {
+        let mut all = cells.iter();
+        all.find(|cell| cell.factors.protocol.is_datagram() == datagrams)
+    };
+    let both = [false, true].into_iter().filter_map(first);
+    both.map(|cell| Cell::null(&cell.factors)).collect()
+}
+
+/// Every accept strategy that this system has.
+fn accepts() -> Vec<Accept> {
+    let works = |accept: &Accept| *accept != Accept::ReusePort || REUSE_PORT_SPREADS;
+    Accept::ALL.into_iter().filter(works).collect()
 }
 
 fn working_drivers() -> Vec<String> {
@@ -77,6 +97,7 @@ fn check_all(
             cell,
             timing: TIMING,
             verify: Verify::Full,
+            losses: LossRule::default(),
             pass: Pass::Check,
         });
         if interrupt.caught().is_some() {
@@ -92,7 +113,7 @@ fn check_all(
 }
 
 fn verdict_line(cell: &Cell, outcome: &Outcome) -> String {
-    let name = format!("{:<5} {:<24}", cell.factors.protocol.name(), cell.label());
+    let name = format!("{:<5} {:<36}", cell.factors.protocol.name(), cell.label());
     match &outcome.failure {
         None => {
             let replies = outcome
@@ -155,6 +176,7 @@ mod tests {
                 cell: &cells[0],
                 timing: TIMING,
                 verify: Verify::Full,
+                losses: LossRule::default(),
                 pass: Pass::Timed,
             },
             1.0,

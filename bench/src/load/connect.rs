@@ -6,11 +6,16 @@ use super::{
     fault::{Fault, Wrong},
     tally::Tally,
 };
-use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use crate::udp_socket::{REQUESTED, options};
+use mio::{
+    Events, Interest, Poll, Token,
+    net::{TcpStream, UdpSocket},
+};
+use shardloop_platform::socket::bind_datagram;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
@@ -153,6 +158,23 @@ fn start(to: SocketAddr, client: usize, clients: usize, poll: &Poll) -> io::Resu
     poll.registry()
         .register(&mut stream, Token(client), interest)?;
     Ok(stream)
+}
+
+/// A client's UDP socket, which receives from the server alone.
+pub(crate) fn datagrams(plan: &Plan, client: usize) -> io::Result<UdpSocket> {
+    let to = plan.connect;
+    let anywhere = match to {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let bind = |source| bind_datagram(&options(source, REQUESTED)).ok();
+    let own = source(to, client, plan.clients, std::process::id());
+    let socket = match own.and_then(bind) {
+        Some(socket) => socket,
+        None => bind_datagram(&options(anywhere, REQUESTED)).map_err(io::Error::other)?,
+    };
+    socket.connect(to)?;
+    Ok(UdpSocket::from_std(socket))
 }
 
 /// Binds to a source, if the machine has its address: macOS answers to 127.0.0.1 alone, and then the system chooses.

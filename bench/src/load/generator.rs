@@ -245,6 +245,7 @@ impl<M: Wire> Generator<M> {
             used: self.timeline.used(round_trips),
             window_ns,
             drain_ns,
+            datagrams: None,
         };
         report::of(plan, &mut self.traffic.tally, outcome)
     }

@@ -113,6 +113,16 @@ impl Template {
     }
 }
 
+/// The sequence a reply of at least [`HEADER_BYTES`] names.
+pub(crate) fn sequence_of(reply: &[u8]) -> u64 {
+    let header: &[u8; HEADER_BYTES] = reply.first_chunk().expect("a payload holds its header");
+    u64::from_be_bytes(
+        *header
+            .last_chunk()
+            .expect("a header ends with the sequence"),
+    )
+}
+
 /// Where in the template a message begins.
 fn position(client: u32, sequence: u64) -> usize {
     let mixed = (sequence ^ u64::from(client) << 40).wrapping_mul(SCATTER);

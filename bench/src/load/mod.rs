@@ -7,6 +7,7 @@
 //! | [`message`], [`exchange`] | requests, and what a reply must be |
 //! | [`wire`] | the protocols, as clients |
 //! | [`connect`], [`connection`], [`backlog`] | sockets: making them, reading and writing them |
+//! | [`datagrams`] | the same over UDP, where replies may not come |
 //! | [`opening`], [`timeline`], [`clock`] | staggered start; warm-up, window, drain |
 //! | [`fault`], [`tally`], [`process_use`], [`report`] | what is counted and told |
 
@@ -16,6 +17,7 @@ mod backlog;
 mod clock;
 mod connect;
 mod connection;
+mod datagrams;
 mod exchange;
 mod fault;
 mod generator;
@@ -50,6 +52,10 @@ pub(crate) struct Plan {
     /// For all connections together.
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_timeout: Duration,
+    /// Over datagrams: how long a reply is waited for.
+    pub(crate) udp_timeout: Duration,
+    /// Over datagrams: the share of requests that may be lost.
+    pub(crate) max_loss: f64,
     /// Whether the window's begin and end are printed.
     pub(crate) announce: bool,
 }
@@ -104,6 +110,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<LoadReport> {
     match plan.protocol {
         Protocol::Tcp => generator::run::<Length>(plan),
         Protocol::Echo => generator::run::<wire::Pieces>(plan),
+        Protocol::Udp => datagrams::run(plan),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a run tells: the contract's [`LoadReport`], or a few lines for people.
 
 use super::{Plan, Stop, clock::nanoseconds, process_use::Used, tally::Tally};
-use crate::contract::{CONTRACT_VERSION, LoadReport, ProcessUse};
+use crate::contract::{CONTRACT_VERSION, DatagramReport, LoadReport, ProcessUse};
 use std::{fmt::Write as _, io};
 
 /// What the timeline knows of a run that is over.
@@ -9,6 +9,8 @@ pub(crate) struct Outcome {
     pub(crate) used: Used,
     pub(crate) window_ns: u64,
     pub(crate) drain_ns: u64,
+    /// Of a run over datagrams.
+    pub(crate) datagrams: Option<DatagramReport>,
 }
 
 /// The report of a run that is over.
@@ -38,11 +40,15 @@ pub(crate) fn of(plan: &Plan, tally: &mut Tally, outcome: Outcome) -> LoadReport
         counters: tally.counters,
         round_trips_per_s: rate,
         payload_mib_per_s: 2.0 * rate * float(plan.payload_bytes as u64) / 1_048_576.0,
-        little_ratio: little_ratio(plan, rate, percentiles.mean),
+        little_ratio: match &outcome.datagrams {
+            Some(datagrams) => full_ratio(plan, datagrams.mean_in_flight),
+            None => little_ratio(plan, rate, percentiles.mean),
+        },
         rtt_service_ns: percentiles,
         histogram_v2: Some(histogram),
         client: outcome.used.own,
         server: outcome.used.server,
+        udp: outcome.datagrams,
     }
 }
 
@@ -78,6 +84,13 @@ fn conclude(plan: &Plan, tally: &mut Tally) {
 fn little_ratio(plan: &Plan, rate: f64, mean_ns: Option<f64>) -> Option<f64> {
     let outstanding = float((plan.clients * plan.window_per_client) as u64);
     let ratio = outstanding / (rate * mean_ns? / 1e9);
+    ratio.is_finite().then_some(ratio)
+}
+
+/// The same where requests may be lost: their waiting is in the mean already.
+fn full_ratio(plan: &Plan, mean_in_flight: Option<f64>) -> Option<f64> {
+    let outstanding = float((plan.clients * plan.window_per_client) as u64);
+    let ratio = outstanding / mean_in_flight?;
     ratio.is_finite().then_some(ratio)
 }
 
@@ -135,6 +148,9 @@ pub(crate) fn summary(report: &LoadReport) -> String {
         microseconds(rtt.p99_9),
         microseconds(rtt.max),
     );
+    if let Some(udp) = &report.udp {
+        let _ = writeln!(text, "{}", losses(udp));
+    }
     let server = report.server.as_ref().map_or("-".to_owned(), cost);
     let _ = write!(
         text,
@@ -143,6 +159,22 @@ pub(crate) fn summary(report: &LoadReport) -> String {
         verdict(report),
     );
     text
+}
+
+/// Where the requests of the whole run went.
+fn losses(udp: &DatagramReport) -> String {
+    let whole = &udp.whole;
+    format!(
+        "whole run: {} sent = {} echoed in time + {} lost (late {}) + {} in flight; duplicates {}, reordered {}, lost {:.3} % after the warm-up",
+        whole.sent,
+        whole.echoed,
+        whole.lost,
+        whole.late,
+        whole.in_flight_end,
+        whole.duplicates,
+        whole.reordered,
+        udp.loss_share * 100.0
+    )
 }
 
 fn protocol_name(report: &LoadReport) -> String {

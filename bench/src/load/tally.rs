@@ -4,7 +4,7 @@ use super::fault::Fault;
 use crate::{contract::Counters, measure::histogram::Histogram};
 
 /// Where a run stands. Completions count by the phase their receive time falls in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Connections are being made.
     Connect,

@@ -54,6 +54,8 @@ fn plan(protocol: Protocol, connect: SocketAddr) -> Plan {
         server_pid: None,
         connect_timeout: Duration::from_secs(10),
         drain_timeout: Duration::from_millis(50),
+        udp_timeout: Duration::from_millis(50),
+        max_loss: 0.0,
         announce: false,
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     use crate::campaign::tests::good;
     use crate::case::tests::cell;
     use crate::contract::Model;
-    use crate::repetition::{Job, Pass, Timing, Verify};
+    use crate::repetition::{Job, LossRule, Pass, Timing, Verify};
 
     fn report(values: impl IntoIterator<Item = u64>) -> LoadReport {
         let mut histogram = Histogram::new();
@@ -88,6 +88,7 @@ mod tests {
             cell: &cell,
             timing,
             verify: Verify::Full,
+            losses: LossRule::default(),
             pass: Pass::Timed,
         };
         let report = good(&job, 1.0, 1.0).load.unwrap();

@@ -113,6 +113,13 @@ pub(crate) enum Warning {
     },
     /// `echo` cells are among those measured.
     Unframed,
+    /// UDP sockets got smaller receive buffers than asked for.
+    SmallBuffers {
+        /// The smallest, as the kernel reports it.
+        granted: usize,
+        /// Asked for.
+        requested: usize,
+    },
     /// A sensor this machine does not have.
     Unknown {
         /// What could not be read.
@@ -152,6 +159,7 @@ impl Warning {
             Warning::Driver { .. } => "N-DRIVER",
             Warning::CallsUnknown { .. } => "N-CALLS",
             Warning::Unframed => "N-UNFRAMED",
+            Warning::SmallBuffers { .. } => "N-UDP-BUFFERS",
             Warning::Unknown { .. } => "N-UNKNOWN",
         }
     }
@@ -263,6 +271,11 @@ impl Warning {
             Warning::CallsUnknown { reason } => write!(f, "system calls were not counted: {reason}."),
             Warning::Unframed => f.write_str(
                 "echo has no messages: its system calls are divided by the round trips of the load. compare them with each other only.",
+            ),
+            Warning::SmallBuffers { granted, requested } => write!(
+                f,
+                "UDP sockets asked for receive buffers of {requested} bytes and got {granted}, bookkeeping included. \
+                 a burst that does not fit is lost; allow more: sysctl net.core.rmem_max={requested}"
             ),
             Warning::Unknown { what } => write!(f, "{what}: not exposed by this machine. not checked."),
             _ => f.write_str(self.id()),

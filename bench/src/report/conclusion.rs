@@ -1,9 +1,10 @@
 //! What may be concluded: how to read the verdicts, what they show, and what they do not.
 
-use super::groups;
 use super::table::{Unit, three_digits, wrap};
-use crate::analysis::{Relation, Versus};
-use crate::floor::is_unreliable;
+use super::{floors, groups, protocol_mark};
+use crate::analysis::{ProtocolFloor, Relation, Versus};
+use crate::contract::Protocol;
+use crate::floor::{GeneratorFloor, is_unreliable};
 use crate::measure::verdict::{Control, Floor, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
 
@@ -12,7 +13,10 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
     let comparisons = &file.comparisons;
     let verdicts: Vec<Verdict> = all_versus(file).map(|versus| versus.verdict).collect();
     let mut text = String::from("\n");
-    text.push_str(&control_line(file));
+    let floors = floors(file);
+    for floor in &floors {
+        text.push_str(&control_line(floor, floors.len() > 1));
+    }
     if verdicts.contains(&Verdict::NoDifference) {
         text.push_str(&wrap("=?         ", &format!("no difference detected; the smallest difference these rounds could have shown: {}.", could_have_seen(file))));
     }
@@ -40,11 +44,12 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
     text
 }
 
-fn control_line(file: &RunFile) -> String {
-    let (rate, cpu) = (file.comparisons.rate_floor, file.comparisons.cpu_floor);
+fn control_line(floor: &ProtocolFloor, several: bool) -> String {
+    let (rate, cpu) = (floor.rate_floor, floor.cpu_floor);
+    let whose = protocol_mark(floor, several);
     if rate.control == Control::LeftOut {
         let line = format!(
-            "{}; without A/A no noise floor is known.",
+            "{whose}{}; without A/A no noise floor is known.",
             floor_words(&rate)
         );
         return wrap("t          ", &line);
@@ -64,16 +69,24 @@ fn control_line(file: &RunFile) -> String {
             floor_words(&cpu)
         )
     };
-    let line = format!("the same cell twice under two labels. {words}");
+    let line = format!("{whose}the same cell twice under two labels. {words}");
     wrap("A/A        ", &line)
 }
 
 /// Why nothing could be said, as [`Floor::judge`] decides it.
 fn noisy_words(file: &RunFile) -> &'static str {
-    let floors = &file.comparisons;
-    if floors.rate_floor.control_failed && floors.cpu_floor.control_failed {
+    let failed: Vec<bool> = floors(file)
+        .iter()
+        .flat_map(|floor| {
+            [
+                floor.rate_floor.control_failed,
+                floor.cpu_floor.control_failed,
+            ]
+        })
+        .collect();
+    if failed.iter().all(|failed| *failed) {
         "the A/A control failed, so verdicts are withheld"
-    } else if floors.rate_floor.control_failed || floors.cpu_floor.control_failed {
+    } else if failed.contains(&true) {
         "the A/A control failed; or neither faster nor slower (less nor more, equal) could be said, and the interval or t is \
          wider than 10 % on a side"
     } else {
@@ -124,11 +137,18 @@ fn all_versus(file: &RunFile) -> impl Iterator<Item = &Versus> {
         .filter(|versus| versus.relation != Relation::Control)
 }
 
-/// What the generator can do at all, and how near to it the cells came.
-pub(super) fn generator_line(file: &RunFile) -> String {
-    let Some(floor) = &file.floor else {
-        return String::new();
+/// What the generator can do at all, and how near to it the cells came: over streams, and over datagrams.
+pub(super) fn generator_lines(file: &RunFile) -> String {
+    let all: Vec<&GeneratorFloor> = if file.floors.is_empty() {
+        file.floor.iter().collect()
+    } else {
+        file.floors.iter().collect()
     };
+    let line = |floor: &&GeneratorFloor| generator_line(file, floor, all.len() > 1);
+    all.iter().map(line).collect()
+}
+
+fn generator_line(file: &RunFile, floor: &GeneratorFloor, several: bool) -> String {
     let load = format!("{} x {}", floor.load.clients, floor.load.window);
     let mut line = match floor.null_rt_per_s {
         Some(rate) => {
@@ -137,6 +157,9 @@ pub(super) fn generator_line(file: &RunFile) -> String {
         }
         None => format!("floor at {load} not known"),
     };
+    if several {
+        line = format!("{}: {line}", floor.load.protocol.name());
+    }
     if groups(file).len() > 1 {
         line.push_str(&format!(" x {} B", floor.load.payload));
     }
@@ -146,7 +169,12 @@ pub(super) fn generator_line(file: &RunFile) -> String {
             three_digits(p50 as f64 / 1000.0)
         ));
     }
-    let shares = file.cells.iter().filter_map(|cell| cell.result.floor_share);
+    let datagrams = floor.load.protocol.is_datagram();
+    let shares = file
+        .cells
+        .iter()
+        .filter(|cell| cell.result.cell.factors.protocol.is_datagram() == datagrams)
+        .filter_map(|cell| cell.result.floor_share);
     match shares.reduce(f64::max) {
         Some(most) if is_unreliable(most) => {
             line.push_str("; a cell was faster: the floor is not reliable in this run");
@@ -166,18 +194,10 @@ const TOLD_MAX: usize = 6;
 /// What the pool comparisons say, CPU first where the rate does not describe the server alone.
 pub(super) fn shows(file: &RunFile) -> String {
     let has = |id: &str| file.checks.iter().any(|check| check.id == id);
-    let (floors, rate, cpu) = (
-        &file.comparisons,
-        Metric::RoundTripsPerS,
-        Metric::ServerCpuNsPerRt,
-    );
+    let floors = floors(file);
     let mut metrics = [
-        (rate, "by round trips/s", floors.rate_floor.control),
-        (
-            cpu,
-            "by server CPU per round trip",
-            floors.cpu_floor.control,
-        ),
+        (Metric::RoundTripsPerS, "by round trips/s"),
+        (Metric::ServerCpuNsPerRt, "by server CPU per round trip"),
     ];
     let doubtful = [
         "W-SHARED-CPU",
@@ -189,29 +209,33 @@ pub(super) fn shows(file: &RunFile) -> String {
         metrics.reverse();
     }
     let mut text = String::from("shows      on this machine and load:\n");
-    for (metric, by, control) in metrics {
-        let found = match control {
-            Control::Differs => "nothing, it is too noisy".to_owned(),
-            Control::Missing => "nothing, the A/A control failed".to_owned(),
-            Control::Good | Control::LeftOut => findings(file, metric),
-        };
-        text.push_str(&wrap("           ", &format!("{by}: {found}.")));
+    for (metric, by) in metrics {
+        for floor in &floors {
+            let found = match floor.of(metric).control {
+                Control::Differs => "nothing, it is too noisy".to_owned(),
+                Control::Missing => "nothing, the A/A control failed".to_owned(),
+                Control::Good | Control::LeftOut => findings(file, floor.protocol, metric),
+            };
+            let whose = protocol_mark(floor, floors.len() > 1);
+            text.push_str(&wrap("           ", &format!("{whose}{by}: {found}.")));
+        }
     }
     text
 }
 
-fn findings(file: &RunFile, metric: Metric) -> String {
-    let versus: Vec<&Versus> = file
-        .cells
-        .iter()
+fn findings(file: &RunFile, protocol: Protocol, metric: Metric) -> String {
+    let cells = || {
+        file.cells
+            .iter()
+            .filter(|cell| cell.result.cell.factors.protocol == protocol)
+    };
+    let versus: Vec<&Versus> = cells()
         .filter_map(|cell| cell.result.versus(Relation::Pool, metric))
         .collect();
     match versus.len() {
         0 => "nothing was compared with a pool".to_owned(),
         1..=TOLD_MAX => {
-            let told: Vec<String> = file
-                .cells
-                .iter()
+            let told: Vec<String> = cells()
                 .filter_map(|cell| statement(file, cell, metric))
                 .collect();
             told.join("; ")
@@ -238,7 +262,10 @@ fn counted(versus: &[&Versus]) -> String {
 
 fn statement(file: &RunFile, cell: &CellFile, metric: Metric) -> Option<String> {
     let versus = cell.result.versus(Relation::Pool, metric)?;
-    let load = if groups(file).len() > 1 {
+    let protocol = cell.result.cell.factors.protocol;
+    let loads = groups(file);
+    let mine = |group: &&super::Group<'_>| group[0].result.cell.factors.protocol == protocol;
+    let load = if loads.iter().filter(mine).count() > 1 {
         format!("{}, ", cell.result.cell.factors.load_label())
     } else {
         String::new()

@@ -1,8 +1,9 @@
 //! The tables of one load: rates and CPU against the baseline, what a round trip costs, how long it takes.
 
-use super::table::{Align, Field, Table, Tone, Unit, VERDICT, WIDTH, three_digits};
+use super::table::{Align, Field, Table, Tone, Unit, VERDICT, WIDTH, three_digits, wrap};
 use crate::analysis::{CellSummary, Relation, Status, Versus};
 use crate::contract::{Model, Percentiles};
+use crate::loss::Loss;
 use crate::measure::stats::Summary;
 use crate::measure::verdict::{Control, Metric, Verdict};
 use crate::result::{CellFile, RunFile};
@@ -34,7 +35,27 @@ pub(super) fn tables(file: &RunFile, group: &[&CellFile], colours: bool) -> Stri
         cost_table(group).render(colours),
         time_table(group).render(colours)
     );
+    text.push_str(&losses(group));
     text
+}
+
+/// Where datagrams were lost, cell by cell, failed ones among them; nothing if none was.
+fn losses(group: &[&CellFile]) -> String {
+    let told = group.iter().filter_map(|cell| {
+        let of_cell = cell
+            .repetitions
+            .iter()
+            .filter_map(|repetition| repetition.loss);
+        let words = Loss::sum(of_cell)?.words()?;
+        let label = name(group, &cell.result.cell.label());
+        Some(wrap("           ", &format!("{label}: {words}.")))
+    });
+    let told: String = told.collect();
+    if told.is_empty() {
+        told
+    } else {
+        format!("\nlost       over all repetitions, warm-up and drain included\n{told}")
+    }
 }
 
 /// The driver of every cell with shards, if it is one; it is named above the tables instead of in every row.
@@ -134,12 +155,8 @@ fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
     match main_versus(cell, metric) {
         None => ["—".into(), "".into()],
         Some(versus) if versus.relation == Relation::Control => {
-            let floor = if metric == Metric::RoundTripsPerS {
-                file.comparisons.rate_floor
-            } else {
-                file.comparisons.cpu_floor
-            };
-            let word = match floor.control {
+            let floor = file.comparisons.floor(cell.result.cell.factors.protocol);
+            let word = match floor.of(metric).control {
                 Control::Differs => "bad",
                 Control::Missing => "failed",
                 Control::Good | Control::LeftOut => "",
@@ -212,7 +229,7 @@ fn shown_interval(
     })
 }
 
-/// Comparisons that have no column: scaling against one shard, and drivers against each other.
+/// Comparisons that have no column: scaling against one shard, and drivers and settings against each other.
 fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
     let mut table = Table::default()
         .column("", "further", Align::Left)
@@ -222,7 +239,7 @@ fn further_comparisons(group: &[&CellFile], colours: bool) -> String {
         .column("", VERDICT, Align::Left);
     let mut any = false;
     for cell in group {
-        for relation in [Relation::OneShard, Relation::Driver] {
+        for relation in [Relation::OneShard, Relation::Driver, Relation::Setting] {
             let pair = cell
                 .result
                 .versus(relation, Metric::RoundTripsPerS)

@@ -4,7 +4,8 @@ mod conclusion;
 mod load;
 pub(crate) mod table;
 
-use crate::analysis::Status;
+use crate::analysis::{ProtocolFloor, Status};
+use crate::contract::Protocol;
 use crate::measure::verdict::Control;
 use crate::measure::warning::{Check, Level};
 use crate::result::{CellFile, RunFile};
@@ -92,7 +93,21 @@ fn heading(file: &RunFile) -> String {
                 coverage * 100.0
             )),
     );
-    flow(&about, "   ") + &wrap("", &how)
+    flow(&about, "   ") + &wrap("", &format!("{how}{}", loss_rule(file)))
+}
+
+/// When a datagram was called lost, where there were any.
+fn loss_rule(file: &RunFile) -> String {
+    let datagrams = |cell: &CellFile| cell.result.cell.factors.protocol.is_datagram();
+    if !file.cells.iter().any(datagrams) {
+        return String::new();
+    }
+    let rule = file.design.losses;
+    format!(
+        " udp: lost after {} ms, at most {} % may be.",
+        rule.timeout.as_millis(),
+        rule.max_loss * 100.0
+    )
 }
 
 fn checks(file: &RunFile) -> String {
@@ -111,33 +126,61 @@ pub(crate) fn warning_line(check: &Check) -> String {
     wrap(mark, &format!("{} [{}]", check.text, check.id))
 }
 
-/// Said once above the tables where the control withholds verdicts.
+/// Said once above the tables where the control withholds verdicts, for each protocol that it concerns.
 fn noise_headline(file: &RunFile) -> String {
-    let withheld = |control: Control, what: &str, why: &str| {
-        let by = concerned(file, control)?;
-        let line =
-            format!("{what}{by}: the A/A control{why}. Ratios are listed, verdicts withheld.");
-        Some(format!("\n{}", wrap("", &line)))
+    let floors = floors(file);
+    let several = floors.len() > 1;
+    let headline = |floor: &ProtocolFloor| -> String {
+        let whose = protocol_mark(floor, several);
+        let withheld = |control: Control, what: &str, why: &str| {
+            let by = concerned(floor, control)?;
+            let line = format!(
+                "{whose}{what}{by}: the A/A control{why}. Ratios are listed, verdicts withheld."
+            );
+            Some(format!("\n{}", wrap("", &line)))
+        };
+        let differs = withheld(
+            Control::Differs,
+            "This run is too noisy to rank anything",
+            ", the same cell twice, differs or scatters by more than 10 %",
+        );
+        let missing = withheld(
+            Control::Missing,
+            "Nothing can be ranked",
+            " failed or has too few figures, so no noise floor is known",
+        );
+        [differs, missing].into_iter().flatten().collect()
     };
-    let differs = withheld(
-        Control::Differs,
-        "This run is too noisy to rank anything",
-        ", the same cell twice, differs or scatters by more than 10 %",
-    );
-    let missing = withheld(
-        Control::Missing,
-        "Nothing can be ranked",
-        " failed or has too few figures, so no noise floor is known",
-    );
-    [differs, missing].into_iter().flatten().collect()
+    floors.iter().map(headline).collect()
+}
+
+/// The noise floors of the protocols that were measured, in the order of the tables.
+fn floors(file: &RunFile) -> Vec<ProtocolFloor> {
+    let mut protocols: Vec<Protocol> = Vec::new();
+    for cell in &file.cells {
+        let protocol = cell.result.cell.factors.protocol;
+        if !protocols.contains(&protocol) {
+            protocols.push(protocol);
+        }
+    }
+    let floor = |protocol| file.comparisons.floor(protocol);
+    protocols.into_iter().map(floor).collect()
+}
+
+/// Says whose floor it is, where there are several.
+fn protocol_mark(floor: &ProtocolFloor, several: bool) -> String {
+    if several {
+        format!("{}: ", floor.protocol.name())
+    } else {
+        String::new()
+    }
 }
 
 /// The metrics in which the control came to this; `None` if it did in none.
-fn concerned(file: &RunFile, control: Control) -> Option<&'static str> {
-    let floors = &file.comparisons;
+fn concerned(floor: &ProtocolFloor, control: Control) -> Option<&'static str> {
     match (
-        floors.rate_floor.control == control,
-        floors.cpu_floor.control == control,
+        floor.rate_floor.control == control,
+        floor.cpu_floor.control == control,
     ) {
         (true, true) => Some(""),
         (true, false) => Some(" by round trips/s"),
@@ -209,6 +252,7 @@ next       the same for longer, and surer; then other loads; then what else ther
            cargo run --release -p bench -- run --protocols tcp --rounds 20 --duration 1s
            cargo run --release -p bench -- run --protocols tcp --payload 64,1K,16K --window 1,8
            cargo run --release -p bench -- list
+           cargo run --release -p bench -- doctor
 ";
 
 fn closing(file: &RunFile, folder: &str) -> String {
@@ -216,7 +260,7 @@ fn closing(file: &RunFile, folder: &str) -> String {
     if file.interrupted {
         text.push_str("interrupted: only complete rounds are shown; the files are valid.\n");
     }
-    text.push_str(&conclusion::generator_line(file));
+    text.push_str(&conclusion::generator_lines(file));
     if file.design.rounds_ran > 0 {
         text.push_str(&conclusion::shows(file));
         text.push_str(&wrap("does not   ", &conclusion::does_not_show(file)));
@@ -234,6 +278,7 @@ mod tests {
     use super::*;
     use crate::campaign::tests::good;
     use crate::floor;
+    use crate::loss::{Loss, tests::report as loss_report};
     use crate::matrix::Matrix;
     use crate::matrix::tests::small;
     use crate::repetition::{Failure, Outcome};
@@ -281,6 +326,36 @@ mod tests {
             );
         }
         assert!(!text.contains("FAILED"));
+    }
+
+    #[test]
+    fn datagrams_that_were_lost_are_told_with_where_they_went() {
+        let matrix = Matrix {
+            protocols: vec![Protocol::Tcp, Protocol::Udp],
+            ..small()
+        };
+        let lossy = |lost: u64| {
+            invented_of(&matrix, 6, move |job, _| {
+                let mut outcome = good(job, 1e5, 7e3);
+                if job.cell.factors.protocol == Protocol::Udp && job.cell.label() == "shards 2" {
+                    outcome.loss = Some(Loss::of(&loss_report(lost, 0), None));
+                }
+                outcome
+            })
+        };
+        let text = words(&plain(&lossy(9)));
+        for part in [
+            "shards 2: lost 54 of 6000 requests (0.900 %), of which late 0. dropped: server socket not told, client sockets 6, whole machine 54; unexplained 0, by the count of the whole machine.",
+            "A/A tcp: the same cell twice",
+            "A/A udp: the same cell twice",
+            "udp: lost after 50 ms, at most 0 % may be.",
+            "generator tcp: floor",
+            "generator udp: floor",
+            "udp: by round trips/s:",
+        ] {
+            assert!(text.contains(part), "{part} is missing in:\n{text}");
+        }
+        assert!(!plain(&lossy(0)).contains("lost  "));
     }
 
     #[test]

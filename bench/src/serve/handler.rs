@@ -1,6 +1,6 @@
 //! What a server does with a connection: the same functions for shards and for the pool.
 
-use super::lanes::Lanes;
+use super::{datagrams::Datagrams, lanes::Lanes};
 use crate::contract::Protocol;
 use shardloop::Stream;
 use shardloop_protocols::{
@@ -22,6 +22,7 @@ pub(crate) struct Job {
     /// Rounds of handler work per message.
     pub(crate) work: u64,
     pub(crate) lanes: Lanes,
+    pub(crate) datagrams: Datagrams,
     faults: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -31,6 +32,7 @@ impl Job {
             protocol,
             work,
             lanes: Lanes::new(threads),
+            datagrams: Datagrams::default(),
             faults: Mutex::default(),
         }
     }
@@ -55,7 +57,7 @@ impl Job {
         *faults.entry(kind).or_default() += 1;
     }
 
-    fn answered(&self, message: &[u8]) {
+    pub(super) fn answered(&self, message: &[u8]) {
         if self.work > 0 {
             work::spin(message, self.work);
         }
@@ -69,6 +71,7 @@ pub(crate) async fn serve_connection<S: Stream>(job: &Job, stream: S, host: impl
     match job.protocol {
         Protocol::Tcp => serve_length(job, stream, host).await,
         Protocol::Echo => serve_echo(job, stream, host).await,
+        Protocol::Udp => unreachable!("datagrams have no connections"),
     }
 }
 

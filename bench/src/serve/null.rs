@@ -4,7 +4,11 @@
 //! it answers whatever is framed and whatever is not. A connection that does not take its bytes is not read from until it has: the
 //! server owns at most one read's worth of bytes per connection.
 
-use super::handler::{Job, kind};
+use super::{
+    handler::{Job, kind},
+    null_datagrams::NullDatagrams,
+};
+use crate::contract::Buffers;
 use mio::{
     Events, Interest, Poll, Registry, Token, Waker,
     event::Event,
@@ -26,7 +30,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// Reads of one connection before others have their turn.
 const TURN_READS: usize = 8;
 /// How long accepting pauses after it failed, most likely for want of descriptors.
-const BACK_OFF: Duration = Duration::from_millis(100);
+pub(super) const BACK_OFF: Duration = Duration::from_millis(100);
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const STOP: Token = Token(usize::MAX - 2);
@@ -36,9 +40,18 @@ const STOP: Token = Token(usize::MAX - 2);
 pub(crate) struct NullServer {
     job: Arc<Job>,
     pub(crate) address: SocketAddr,
+    /// Of the socket of datagrams.
+    pub(crate) granted: Option<Buffers>,
     poll: Poll,
-    listener: TcpListener,
+    door: Door,
     end: Arc<End>,
+}
+
+/// Where clients come in.
+#[derive(Debug)]
+enum Door {
+    Streams(TcpListener),
+    Datagrams(Box<NullDatagrams>),
 }
 
 /// Why there is none.
@@ -49,8 +62,17 @@ pub(crate) enum NullError {
 }
 
 impl NullServer {
-    /// Listens; connections are served once [`Self::wait`] is called. Of `job` only the counters are used.
-    pub(crate) fn start(job: Arc<Job>, address: SocketAddr) -> Result<Self, NullError> {
+    /// Listens; connections are served once [`Self::wait`] is called. Of `job` only the counters are used, and whether it is about
+    /// datagrams.
+    pub(crate) fn start(
+        job: Arc<Job>,
+        address: SocketAddr,
+        buffers: Buffers,
+    ) -> Result<Self, NullError> {
+        if job.protocol.is_datagram() {
+            let datagrams = NullDatagrams::bind(address, buffers)?;
+            return Self::with_datagrams(job, datagrams).map_err(NullError::Poll);
+        }
         // The same as the other servers.
         let options = ListenOptions {
             address,
@@ -68,17 +90,26 @@ impl NullServer {
         let poll = Poll::new()?;
         poll.registry()
             .register(&mut listener, LISTENER, Interest::READABLE)?;
-        let waker = Waker::new(poll.registry(), STOP)?;
-        let end = Arc::new(End {
-            asked: AtomicBool::new(false),
-            waker,
-        });
         Ok(Self {
             job,
             address,
+            granted: None,
+            end: End::new(&poll)?,
             poll,
-            listener,
-            end,
+            door: Door::Streams(listener),
+        })
+    }
+
+    fn with_datagrams(job: Arc<Job>, mut datagrams: NullDatagrams) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        datagrams.register(poll.registry(), LISTENER)?;
+        Ok(Self {
+            job,
+            address: datagrams.address,
+            granted: datagrams.granted,
+            end: End::new(&poll)?,
+            poll,
+            door: Door::Datagrams(Box::new(datagrams)),
         })
     }
 
@@ -90,24 +121,56 @@ impl NullServer {
     pub(crate) fn wait(self) -> u64 {
         let Self {
             job,
-            mut poll,
-            listener,
+            poll,
+            door,
             end,
             ..
         } = self;
-        let mut service = Service::new(&job, listener);
-        let mut events = Events::with_capacity(1024);
-        while !end.asked.load(Ordering::Acquire) {
-            if let Err(error) = poll.poll(&mut events, service.patience()) {
-                if error.kind() != io::ErrorKind::Interrupted {
-                    job.note(format!("the poll failed: {}", error.kind()));
-                    break;
+        let mut turns = Turns {
+            poll,
+            events: Events::with_capacity(1024),
+            end,
+        };
+        match door {
+            Door::Streams(listener) => {
+                let mut service = Service::new(&job, listener);
+                while turns.wait(service.patience(), &job) {
+                    service.turn(&turns.events, turns.poll.registry());
                 }
-                events.clear();
+                service.open()
             }
-            service.turn(&events, poll.registry());
+            Door::Datagrams(mut datagrams) => {
+                while turns.wait(datagrams.patience(), &job) {
+                    datagrams.turn(&job);
+                }
+                job.datagrams.dropped(datagrams.dropped());
+                0
+            }
         }
-        service.open()
+    }
+}
+
+/// One poll after the other, until the server is asked to end.
+struct Turns {
+    poll: Poll,
+    events: Events,
+    end: Arc<End>,
+}
+
+impl Turns {
+    /// Waits for events. False at the end.
+    fn wait(&mut self, patience: Option<Duration>, job: &Job) -> bool {
+        if self.end.asked.load(Ordering::Acquire) {
+            return false;
+        }
+        if let Err(error) = self.poll.poll(&mut self.events, patience) {
+            if error.kind() != io::ErrorKind::Interrupted {
+                job.note(format!("the poll failed: {}", error.kind()));
+                return false;
+            }
+            self.events.clear();
+        }
+        true
     }
 }
 
@@ -127,6 +190,15 @@ impl NullStopper {
 struct End {
     asked: AtomicBool,
     waker: Waker,
+}
+
+impl End {
+    fn new(poll: &Poll) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            asked: AtomicBool::new(false),
+            waker: Waker::new(poll.registry(), STOP)?,
+        }))
+    }
 }
 
 /// Listener and connections on their way.

@@ -1,17 +1,23 @@
-//! The shared pool: tokio's multi-thread runtime over one listener, the baseline that shards are compared with.
+//! The shared pool: tokio's multi-thread runtime over one listener or one socket, the baseline that shards are compared with.
 //!
 //! It serves through the same functions, over sockets with the same options, and is asked to end in the same way.
 
 use super::{
+    datagrams::serve_socket,
     handler::{Job, serve_connection},
     lanes::take_lane,
+    pool_datagrams::{self, PoolDatagrams},
     pool_stream::PoolStream,
+};
+use crate::{
+    contract::Buffers,
+    udp_socket::{self, options},
 };
 use atomic_waker::AtomicWaker;
 use shardloop::options::StreamOptions;
 use shardloop_platform::{
     affinity::pin_current_thread,
-    socket::{BindError, ListenOptions, listen},
+    socket::{BindError, ListenOptions, bind_datagram, listen},
 };
 use shardloop_protocols::drive::Host;
 use std::{
@@ -27,7 +33,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, UdpSocket},
     runtime::{Builder, Runtime},
 };
 
@@ -38,9 +44,19 @@ const DRAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Pool {
     runtime: Runtime,
-    acceptor: tokio::task::JoinHandle<()>,
+    job: Arc<Job>,
+    door: Door,
     pub(crate) address: SocketAddr,
+    /// Of the socket of datagrams.
+    pub(crate) granted: Option<Buffers>,
     end: Arc<End>,
+}
+
+/// Where clients come in.
+#[derive(Debug)]
+enum Door {
+    Acceptor(tokio::task::JoinHandle<()>),
+    Datagrams(Arc<UdpSocket>),
 }
 
 /// Why a pool could not be started.
@@ -57,7 +73,11 @@ impl Pool {
         threads: usize,
         cpus: Vec<usize>,
         address: SocketAddr,
+        buffers: Buffers,
     ) -> Result<Self, PoolError> {
+        if job.protocol.is_datagram() {
+            return Self::start_datagrams(job, threads, cpus, address, buffers);
+        }
         // The same as an endpoint of a plan has.
         let options = ListenOptions {
             address,
@@ -71,11 +91,43 @@ impl Pool {
         let end = Arc::<End>::default();
         let listener = runtime.block_on(async { TcpListener::from_std(listener) });
         let listener = listener.map_err(PoolError::Runtime)?;
-        let acceptor = runtime.spawn(accept(listener, job, end.clone()));
+        let acceptor = runtime.spawn(accept(listener, job.clone(), end.clone()));
         Ok(Self {
             runtime,
-            acceptor,
+            job,
+            door: Door::Acceptor(acceptor),
             address,
+            granted: None,
+            end,
+        })
+    }
+
+    /// One socket and a task per worker; [`pool_datagrams`] says why.
+    fn start_datagrams(
+        job: Arc<Job>,
+        threads: usize,
+        cpus: Vec<usize>,
+        address: SocketAddr,
+        buffers: Buffers,
+    ) -> Result<Self, PoolError> {
+        let socket = bind_datagram(&options(address, buffers)).map_err(PoolError::Bind)?;
+        let address = socket.local_addr().map_err(PoolError::Runtime)?;
+        let granted = udp_socket::granted(&socket);
+        let runtime = runtime(threads, cpus).map_err(PoolError::Runtime)?;
+        let socket = runtime.block_on(async { UdpSocket::from_std(socket) });
+        let socket = Arc::new(socket.map_err(PoolError::Runtime)?);
+        let end = Arc::<End>::default();
+        for _ in 0..threads {
+            let (job, host) = (job.clone(), end.enter());
+            let socket = PoolDatagrams::new(socket.clone());
+            runtime.spawn(async move { serve_socket(&job, socket, host).await });
+        }
+        Ok(Self {
+            runtime,
+            job,
+            door: Door::Datagrams(socket),
+            address,
+            granted,
             end,
         })
     }
@@ -88,13 +140,16 @@ impl Pool {
     pub(crate) fn wait(self) -> u64 {
         let Self {
             runtime,
-            acceptor,
+            job,
+            door,
             end,
             ..
         } = self;
         runtime.block_on(async {
             end.asked().await;
-            acceptor.abort();
+            if let Door::Acceptor(acceptor) = &door {
+                acceptor.abort();
+            }
             let gone = async {
                 while !end.connections().is_empty() && !end.forced.load(Ordering::Acquire) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -103,6 +158,9 @@ impl Pool {
             let _ = tokio::time::timeout(DRAIN, gone).await;
         });
         let left = end.connections().len() as u64;
+        if let Door::Datagrams(socket) = &door {
+            job.datagrams.dropped(pool_datagrams::dropped(socket));
+        }
         runtime.shutdown_background();
         left
     }

@@ -27,7 +27,7 @@ use shardloop::{Backend, backend::Bound};
 use std::{net::UdpSocket, os::fd::OwnedFd};
 use trial::Trial;
 
-/// An engine that takes sockets of the operating system; every one in `Kind` does.
+/// An engine that takes sockets of the operating system.
 pub(crate) trait Engine:
     Backend<Socket = OwnedFd, Bound = Bound, BoundDatagram = UdpSocket>
 {
@@ -40,6 +40,7 @@ pub(crate) fn perform(name: Name, part: Option<&str>, trial: &mut Trial) -> anyh
     shardloop::with_backend!(
         trial.kind,
         B => on::<B>(name, part, trial),
+        sim => anyhow::bail!("in virtual time nothing is stressed"),
         auto => anyhow::bail!("a scenario runs on one engine, and auto is none")
     )
 }

@@ -84,7 +84,10 @@ fn judge(trial: &mut Trial, what: &str, found: &Found, refused: bool, cause: &st
     match &found.auto {
         Ok((engine, remarks)) => {
             trial.note(&format!("{what}_auto"), engine.clone());
-            let told = !refused || (engine != name && remarks.contains(name));
+            // What it does not try it has nothing to say about.
+            let told = !refused
+                || !Kind::AUTO.contains(&trial.kind)
+                || (engine != name && remarks.contains(name));
             trial.require(told, || {
                 format!("{what}: auto took {engine} and did not say why not {name}: {remarks}")
             });

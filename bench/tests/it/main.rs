@@ -12,3 +12,4 @@ mod refusals;
 mod runs;
 mod server;
 mod stress;
+mod udp;

@@ -14,7 +14,23 @@ fn wrong_usage_is_2_and_names_its_error() {
         ("run --shards 1,1", "E-DUPLICATE"),
         ("run --payload 15", "E-RANGE"),
         ("run --payload 64..x", "E-LIST"),
-        ("run --clients 1024 --window 1024 --payload 64K", "E-CAP"),
+        (
+            "run -p tcp --clients 1024 --window 1024 --payload 64K",
+            "E-CAP",
+        ),
+        (
+            "run --payload 65508",
+            "udp/ipv4 payload 65508 exceeds 65507 (65535 - 20 IP - 8 UDP)",
+        ),
+        ("run --ipv6 -p udp --payload 65528", "exceeds 65527"),
+        ("run --shards none --accept shared", "E-POOL"),
+        ("run -p udp --accept shared", "E-ACCEPT"),
+        ("serve --protocol udp --shards 2 --accept shared", "handoff"),
+        (
+            "serve --protocol udp --pool 2 --accept reuseport",
+            "a pool has one listener or socket for all",
+        ),
+        ("serve --protocol tcp --pool 2 --spin-us 5", "--spin-us 5"),
         ("run --rounds 2", "3..=1000"),
         ("run --duration 0", "at least 1 ms"),
         ("run --order sorted", "possible values"),
@@ -23,6 +39,11 @@ fn wrong_usage_is_2_and_names_its_error() {
             "serve --protocol tcp --pool 1 --driver monoio-legacy",
             "a pool has its own engine",
         ),
+        (
+            "serve --protocol tcp --shards 1 --driver sim",
+            "simulates time and network",
+        ),
+        ("run --driver sim", "E-DRIVER"),
         ("walk", "unrecognized subcommand"),
     ];
     for (args, part) in cases {

@@ -37,8 +37,23 @@ fn every_server_passes_the_test() {
             last.ends_with(" passed, 0 failed") && !last.starts_with('0'),
             "{text}"
         );
-        assert!(text.contains("PASS  tcp   null"), "{text}");
+        for line in ["PASS  tcp   null", "PASS  udp   null", "PASS  udp   pool"] {
+            assert!(text.contains(line), "{text}");
+        }
     }
+}
+
+#[test]
+fn the_doctor_looks_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "doctor --json");
+    assert_eq!(output.status.code(), Some(0));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(found["can_measure"], true, "{found}");
+    let text = run(folder.path(), "doctor");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("this machine can measure"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -13,11 +13,52 @@ use std::{
     io,
     net::{TcpListener, UdpSocket},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::{SocketAddr as UnixAddress, UnixListener},
     },
     path::Path,
 };
+
+/// What [`Backend`](crate::Backend) is in common for all engines whose sockets are the kernel's. Written within an `impl`; the
+/// names it uses are its own.
+macro_rules! kernel_sockets {
+    () => {
+        type Bound = crate::backend::Bound;
+        type Socket = std::os::fd::OwnedFd;
+        type BoundDatagram = std::net::UdpSocket;
+
+        fn now() -> std::time::Instant {
+            std::time::Instant::now()
+        }
+
+        fn bind(
+            endpoint: &crate::Endpoint,
+            count: usize,
+        ) -> Result<Vec<crate::backend::Bound>, crate::BindError> {
+            crate::backend::bound::bind(endpoint, count)
+        }
+
+        fn address(bound: &crate::backend::Bound) -> std::io::Result<crate::Address> {
+            bound.address()
+        }
+
+        fn bind_datagram(
+            endpoint: &crate::DatagramEndpoint,
+            count: usize,
+        ) -> Result<Vec<std::net::UdpSocket>, crate::BindError> {
+            crate::backend::bound::bind_datagram(endpoint, count)
+        }
+
+        fn clone_datagram(bound: &std::net::UdpSocket) -> std::io::Result<std::net::UdpSocket> {
+            bound.try_clone()
+        }
+
+        fn datagram_address(bound: &std::net::UdpSocket) -> std::io::Result<std::net::SocketAddr> {
+            bound.local_addr()
+        }
+    };
+}
+pub(super) use kernel_sockets;
 
 /// A bound endpoint that no shard has adopted yet.
 #[derive(Debug)]
@@ -114,6 +155,15 @@ impl Bound {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
             Self::Unix(listener) => listener.try_clone().map(OwnedFd::from),
+        }
+    }
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Memory that an engine may read while a send is under way.
 
 use crate::lease::{Lease, Loan};
+use std::io;
 
 /// Memory an engine may read until the call returns it.
 ///
@@ -52,4 +53,12 @@ unsafe impl Bytes for &'static [u8] {
     fn as_slice(&self) -> &[u8] {
         self
     }
+}
+
+/// What a send says after one that failed or was dropped under way.
+pub(super) fn dropped_midway() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::BrokenPipe,
+        "an earlier send on this connection failed or was dropped before it finished, so the peer may have part of it; close the connection",
+    )
 }

@@ -9,6 +9,7 @@ use std::{
     cell::Cell,
     io,
     net::{SocketAddr, UdpSocket},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 /// Datagrams sent with one system call.
@@ -77,5 +78,12 @@ impl KernelDatagrams {
         let total = total + u64::from(now.wrapping_sub(before));
         self.dropped.set((now, total));
         Some(total)
+    }
+}
+
+/// To wait for its readiness.
+impl AsFd for KernelDatagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }

@@ -5,13 +5,21 @@
 
 mod bound;
 mod bytes;
+mod dial;
+#[cfg(feature = "glommio")]
+#[cfg_attr(not(target_os = "linux"), path = "no_glommio.rs")]
+mod glommio;
 mod kernel_datagrams;
 mod monoio;
+pub mod sim;
 
 pub use bound::Bound;
 pub use bytes::Bytes;
+#[cfg(feature = "glommio")]
+pub use glommio::Glommio;
 use kernel_datagrams::KernelDatagrams;
 pub use monoio::{MonoioLegacy, MonoioUring};
+pub use sim::Sim;
 
 use crate::{
     accept::Endpoint,
@@ -38,6 +46,10 @@ use std::{
 pub trait Backend: Sized + 'static {
     /// Its name, as [`Kind`](crate::Kind) knows it.
     const NAME: &'static str;
+
+    /// Descriptors that the engine leaves open for ever, each time that it has run: none, unless it is somebody else's and its
+    /// documentation here says why.
+    const LEAKED_DESCRIPTORS: usize = 0;
 
     /// A bound endpoint that no shard has adopted yet.
     type Bound: Send + 'static;
@@ -256,7 +268,7 @@ pub trait Datagram: 'static {
 /// What an engine found when it was probed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The facility it uses: `io_uring`, `epoll`, `kqueue`.
+    /// The facility it uses: `io_uring`, `epoll`, `kqueue`, or `simulation`.
     pub facility: &'static str,
     /// Options it runs with, by their names in the manual.
     pub flags: Vec<&'static str>,

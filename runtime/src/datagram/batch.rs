@@ -1,6 +1,6 @@
 //! Received datagrams.
 
-use std::{fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr, slice::ChunksExactMut};
 
 /// Received datagrams.
 pub struct Batch {
@@ -88,6 +88,30 @@ impl Batch {
         true
     }
 
+    /// Forgets what it held, lends its pieces to `receive`, and notes what that says of the first of them: the sender, the bytes, and
+    /// whether the end is missing. For those who implement [`Datagram`](crate::Datagram) over calls that fill many pieces at once.
+    ///
+    /// # Errors
+    /// Those of `receive`; the batch is empty then.
+    pub fn fill<I, E>(
+        &mut self,
+        receive: impl FnOnce(ChunksExactMut<'_, u8>) -> Result<I, E>,
+    ) -> Result<(), E>
+    where
+        I: IntoIterator<Item = (SocketAddr, usize, bool)>,
+    {
+        self.slots.clear();
+        let (capacity, piece_bytes) = (self.capacity(), self.piece_bytes);
+        let came = receive(self.memory.chunks_exact_mut(piece_bytes))?;
+        let slot = |(from, bytes, truncated): (SocketAddr, usize, bool)| Slot {
+            from,
+            bytes: bytes.min(piece_bytes),
+            truncated,
+        };
+        self.slots.extend(came.into_iter().take(capacity).map(slot));
+        Ok(())
+    }
+
     /// The free pieces, in their order, and where to note what has come into them.
     pub(crate) fn parts(&mut self) -> (impl Iterator<Item = &mut [u8]>, &mut Vec<Slot>) {
         let start = self.slots.len() * self.piece_bytes;
@@ -150,5 +174,26 @@ mod tests {
         assert_eq!(seen, expected);
         batch.clear();
         assert!(batch.is_empty() && batch.push(peer(1), b"x"));
+    }
+
+    #[test]
+    fn pieces_can_be_filled_in_place() {
+        let mut batch = Batch::new(2, 4);
+        assert!(batch.push(peer(9), b"gone"));
+        let filled = batch.fill(|pieces| {
+            let came = pieces.zip(0_u16..).map(|(piece, number)| {
+                piece.fill(7);
+                (peer(number), usize::from(number), number == 1)
+            });
+            Ok::<_, ()>(came.collect::<Vec<_>>())
+        });
+        assert_eq!(filled, Ok(()));
+        let seen: Vec<_> = batch
+            .iter_mut()
+            .map(|d| (d.from, d.bytes.to_vec()))
+            .collect();
+        assert_eq!(seen, [(peer(0), vec![]), (peer(1), vec![7])]);
+        assert_eq!(batch.fill(|_| Err::<Vec<_>, _>("broken")), Err("broken"));
+        assert!(batch.is_empty());
     }
 }

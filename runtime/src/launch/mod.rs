@@ -10,8 +10,10 @@ mod report;
 mod running;
 mod threads;
 
-pub(crate) use endpoints::{Addresses, doors, posts};
+pub(crate) use endpoints::{Addresses, Bound, doors, posts};
 pub use error::LaunchError;
+pub(crate) use life::{Served, live};
+pub(crate) use report::report;
 pub use report::{Report, ShardReport};
 pub use running::Running;
 pub(crate) use threads::launch_threads;
@@ -76,7 +78,7 @@ impl Plan {
         self
     }
 
-    fn check(&self) -> Result<(), LaunchError> {
+    pub(crate) fn check(&self) -> Result<(), LaunchError> {
         if self.shards == 0 || self.shards > Self::MAX_SHARDS {
             return Err(LaunchError::Shards(self.shards));
         }

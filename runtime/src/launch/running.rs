@@ -7,15 +7,33 @@ use std::{net::SocketAddr, thread::JoinHandle};
 /// A started plan. Dropping it ends its shards at once; [`wait`](Self::wait) lets them finish.
 #[derive(Debug)]
 pub struct Running<T> {
-    pub(super) threads: Vec<JoinHandle<ShardReport<T>>>,
-    pub(super) addresses: Addresses,
-    pub(super) seats: Vec<Seat>,
-    pub(super) stopper: Stopper,
-    pub(super) engine: &'static str,
-    pub(super) capabilities: Capabilities,
+    threads: Vec<JoinHandle<Vec<ShardReport<T>>>>,
+    addresses: Addresses,
+    seats: Vec<Seat>,
+    stopper: Stopper,
+    engine: &'static str,
+    capabilities: Capabilities,
 }
 
 impl<T> Running<T> {
+    /// Shards on `threads`, each of which has some of them, in their order.
+    pub(crate) fn new(
+        threads: Vec<JoinHandle<Vec<ShardReport<T>>>>,
+        addresses: Addresses,
+        seats: Vec<Seat>,
+        stopper: Stopper,
+        (engine, capabilities): (&'static str, Capabilities),
+    ) -> Self {
+        Self {
+            threads,
+            addresses,
+            seats,
+            stopper,
+            engine,
+            capabilities,
+        }
+    }
+
     /// Where the endpoints are bound, ports resolved, in the plan's order.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
@@ -66,7 +84,7 @@ impl<T> Running<T> {
         Report {
             engine: self.engine,
             capabilities: std::mem::take(&mut self.capabilities),
-            shards: threads.into_iter().map(join).collect(),
+            shards: threads.into_iter().flat_map(join).collect(),
         }
     }
 }

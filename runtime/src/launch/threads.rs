@@ -42,14 +42,13 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
     let world = Arc::new(World::new(&plan, capabilities, &addresses, &remotes));
     // The barrier: no shard's service has run before this.
     starting.go(&world);
-    Ok(Running {
-        threads: std::mem::take(&mut starting.threads),
+    Ok(Running::new(
+        std::mem::take(&mut starting.threads),
         addresses,
         seats,
-        stopper: world.stopper.clone(),
-        engine: B::NAME,
-        capabilities: world.capabilities.clone(),
-    })
+        world.stopper.clone(),
+        (B::NAME, world.capabilities.clone()),
+    ))
 }
 
 /// One shard before it runs.
@@ -68,7 +67,7 @@ struct Arrived {
 
 /// Shards that are being started.
 struct Starting<B: Backend, T> {
-    threads: Vec<JoinHandle<ShardReport<T>>>,
+    threads: Vec<JoinHandle<Vec<ShardReport<T>>>>,
     go: Vec<mpsc::Sender<Arc<World<B>>>>,
     arrivals: (mpsc::Sender<Arrived>, mpsc::Receiver<Arrived>),
 }
@@ -104,7 +103,7 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
         let arrivals = self.arrivals.0.clone();
         let thread = std::thread::Builder::new()
             .name(format!("shard-{}", recruit.index))
-            .spawn(move || shard_thread(recruit, service, &arrivals, &started))
+            .spawn(move || vec![shard_thread(recruit, service, &arrivals, &started)])
             .map_err(LaunchError::Thread)?;
         self.threads.push(thread);
         self.go.push(go);

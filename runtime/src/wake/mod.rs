@@ -3,8 +3,11 @@
 //! A [`Remote`] is the only part of a shard that other threads hold. What they left of wakes is bounded by the number of tasks that the
 //! shard, or one before it that had its number, ever had at once, because each place in a table is noted once.
 
+mod bell;
 mod left;
 mod word;
+
+pub(crate) use bell::Bell;
 
 /// The atomics of [`word`]; the loom model puts its own in their place.
 mod sync {
@@ -13,7 +16,7 @@ mod sync {
 
 use crate::task::TaskId;
 use left::Left;
-use shardloop_platform::wake::{WakeReader, Waker as Descriptor, pair};
+use shardloop_platform::wake::WakeReader;
 use slab::Slab;
 use std::{
     io,
@@ -53,7 +56,7 @@ pub(crate) enum Phase {
 pub(crate) struct Remote {
     number: usize,
     word: Word,
-    descriptor: Descriptor,
+    bell: Arc<Bell>,
     left: Mutex<Left>,
     phase: AtomicU8,
     foreign_wakes: AtomicU64,
@@ -67,7 +70,15 @@ impl Remote {
     /// # Errors
     /// The descriptors', or that this process has all the shards it can have.
     pub(crate) fn new() -> io::Result<(Arc<Self>, WakeReader)> {
-        let (reader, descriptor) = pair()?;
+        let (bell, reader) = Bell::own()?;
+        Ok((Self::with_bell(bell)?, reader))
+    }
+
+    /// A new shard's remote end, whose engine sleeps where `bell` wakes it: several shards may share one.
+    ///
+    /// # Errors
+    /// This process has all the shards it can have.
+    pub(crate) fn with_bell(bell: Arc<Bell>) -> io::Result<Arc<Self>> {
         let mut shards = SHARDS.write().unwrap_or_else(PoisonError::into_inner);
         let number = shards.vacant_key();
         if number >= TaskId::SHARDS {
@@ -77,14 +88,14 @@ impl Remote {
         let remote = Arc::new(Self {
             number,
             word: Word::new(),
-            descriptor,
+            bell,
             left: Mutex::default(),
             phase: AtomicU8::new(Phase::Running as u8),
             foreign_wakes: AtomicU64::new(0),
             connections: AtomicU64::new(0),
         });
         shards.insert(Arc::downgrade(&remote));
-        Ok((remote, reader))
+        Ok(remote)
     }
 
     /// Which shard of this process this is. Numbers are used again.
@@ -95,8 +106,7 @@ impl Remote {
     /// Makes the shard look at what was left for it.
     pub(crate) fn notify(&self) {
         if self.word.notify() {
-            // It fails only when the reading end is gone: the shard has ended, and there is nobody to wake.
-            let _ = self.descriptor.wake();
+            self.bell.ring();
         }
     }
 
@@ -145,6 +155,11 @@ impl Remote {
     /// The shard: about to park; false if it must look first.
     pub(crate) fn settle(&self) -> bool {
         self.word.settle()
+    }
+
+    /// Whether something was left for the shard that it has not looked at.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.word.is_notified()
     }
 
     /// The shard: the places of the tasks that other threads want polled.

@@ -42,6 +42,12 @@ impl Word {
         self.0.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
 
+    /// Whether something was left that nobody has looked at.
+    #[must_use]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.0.load(Ordering::Acquire) == NOTIFIED
+    }
+
     /// The shard: about to park. False if something was left meanwhile: look, and do not park.
     #[must_use]
     pub(crate) fn settle(&self) -> bool {

@@ -1,16 +1,16 @@
 //! How connections reach shards, and what may be listened on.
 
 use crate::{
-    client,
-    engine::{self, alone, echo, finish, on_every_engine, plan, skip},
-    watchdog::until,
+    client::{self, Bell, Talk},
+    engine::{self, Engine, Server, alone, echo, finish, on_every_engine, plan, skip},
 };
 use shardloop::{
     Accept, Backend, Endpoint, LaunchError, Plan, Report, SendHalf, Shard, launch, stopping,
+    time::timeout,
 };
 use shardloop_platform::socket::{self, ListenOptions};
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,28 +22,31 @@ use std::{
 on_every_engine!(
     handoff_is_even,
     reuse_port_serves_every_connection,
-    five_thousand_connections_at_once,
-    somebody_elses_server_is_an_error,
-    somebody_elses_server_with_reuse_port_is_an_error,
     one_shard_and_handoff_never_share_their_port,
     ports_are_resolved_once,
     several_endpoints_are_kept_apart,
     a_dropped_next_loses_no_connection,
     several_tasks_take_from_one_endpoint,
-    connections_reset_before_they_are_served_hurt_nobody,
-    a_shard_that_has_ended_is_given_nothing,
+    a_shard_that_has_ended_is_given_nothing;
+    kernel
+    "there are no descriptors to run out of": five_thousand_connections_at_once,
+    "other servers are none of its world's": somebody_elses_server_is_an_error,
+    "other servers are none of its world's": somebody_elses_server_with_reuse_port_is_an_error,
+    "the resets are made with SO_LINGER": connections_reset_before_they_are_served_hurt_nobody,
 );
 
 /// Makes `count` connections, sends a message on each, and ends the plan.
-fn serve_some<B: Backend>(shards: usize, accept: Accept, count: usize) -> Report<()> {
-    let running = launch::<B, _>(plan(shards, accept), echo).expect("starts");
-    let address = running.addresses()[0].inet().expect("a TCP endpoint");
-    let streams: Vec<_> = (0..count).map(|_| client::connect(address)).collect();
-    for stream in &streams {
-        client::ping(stream, b"hello").expect("served");
-    }
-    drop(streams);
-    finish(running)
+fn serve_some<B: Engine>(shards: usize, accept: Accept, count: usize) -> Report<()> {
+    let client = async move |_, server| {
+        let mut talks = Vec::new();
+        for _ in 0..count {
+            talks.push(Talk::<B>::to(&server).await);
+        }
+        for talk in &mut talks {
+            talk.ping(b"hello").await.expect("served");
+        }
+    };
+    B::serve(plan(shards, accept), echo, client).0
 }
 
 fn adopted(report: &Report<()>) -> Vec<u64> {
@@ -54,7 +57,7 @@ fn adopted(report: &Report<()>) -> Vec<u64> {
         .collect()
 }
 
-fn handoff_is_even<B: Backend>() {
+fn handoff_is_even<B: Engine>() {
     let report = serve_some::<B>(2, Accept::Handoff, 16);
     assert_eq!(adopted(&report), [8, 8]);
     let accepted: Vec<_> = report
@@ -72,12 +75,14 @@ fn handoff_is_even<B: Backend>() {
     assert_eq!(counts.iter().sum::<u64>(), 50);
 }
 
-fn reuse_port_serves_every_connection<B: Backend>() {
+fn reuse_port_serves_every_connection<B: Engine>() {
     if !socket::REUSE_PORT_SPREADS {
         return skip(B::NAME, "SO_REUSEPORT does not spread connections here");
     }
     let report = serve_some::<B>(2, Accept::ReusePort, 64);
-    assert_eq!(adopted(&report).iter().sum::<u64>(), 64);
+    let adopted = adopted(&report);
+    assert_eq!(adopted.iter().sum::<u64>(), 64);
+    assert!(adopted.iter().all(|count| *count > 0), "{adopted:?}");
     for shard in &report.shards {
         assert_eq!(
             shard.metrics.accepted, shard.metrics.adopted,
@@ -162,44 +167,55 @@ fn somebody_elses_server_with_reuse_port_is_an_error<B: Backend>() {
     }
 }
 
-fn one_shard_and_handoff_never_share_their_port<B: Backend>() {
+fn one_shard_and_handoff_never_share_their_port<B: Engine>() {
     for (shards, accept) in [
         (1, Accept::ReusePort),
         (1, Accept::Handoff),
         (2, Accept::Handoff),
     ] {
-        let running =
-            launch::<B, _>(plan(shards, accept), async |_| stopping().await).expect("starts");
-        let address = running.addresses()[0].inet().expect("a TCP endpoint");
-        let second = socket::listen(&sharing(address));
-        assert!(
-            second.is_err(),
-            "{accept} on {shards} shards let another server onto its port"
-        );
-        finish(running);
+        let service = async |_| stopping().await;
+        let client = async move |_, server: Server| {
+            let address = server.address().inet().expect("a TCP endpoint");
+            // Of this engine, and of the system.
+            for count in [1, 2] {
+                let second = B::bind(&Endpoint::tcp(address, accept), count);
+                let error = second.map(drop).expect_err("the port is another server's");
+                assert!(error.is_in_use() && error.to_string().contains(&address.to_string()));
+            }
+            if !engine::is_simulated::<B>() {
+                let second = socket::listen(&sharing(address));
+                assert!(
+                    second.is_err(),
+                    "{accept} on {shards} shards lets another server onto its port"
+                );
+            }
+        };
+        B::serve(plan(shards, accept), service, client);
     }
 }
 
-fn ports_are_resolved_once<B: Backend>() {
+fn ports_are_resolved_once<B: Engine>() {
     let service = async |shard: Shard<B>| {
         stopping().await;
         shard.address(0).clone()
     };
-    let running = launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts");
-    let address = running.addresses()[0].inet().expect("a TCP endpoint");
+    let client = async |_, server: Server| server.address();
+    let (report, address) = B::serve(plan(2, Accept::Handoff), service, client);
+    let address = address.inet().expect("a TCP endpoint");
     assert_ne!(address.port(), 0);
-    let report = finish(running);
     for shard in &report.shards {
         assert_eq!(
             shard.result.as_ref().expect("no panic").inet(),
             Some(address)
         );
     }
-    // What has ended has let go of its port.
-    drop(TcpListener::bind(address).expect("the port is free again"));
+    if !engine::is_simulated::<B>() {
+        // What has ended has let go of its port.
+        drop(TcpListener::bind(address).expect("the port is free again"));
+    }
 }
 
-fn several_endpoints_are_kept_apart<B: Backend>() {
+fn several_endpoints_are_kept_apart<B: Engine>() {
     let service = async |shard: Shard<B>| {
         let serve = |endpoint| {
             let mut incoming = shard.incoming(endpoint);
@@ -223,21 +239,17 @@ fn several_endpoints_are_kept_apart<B: Backend>() {
     if !socket::REUSE_PORT_SPREADS {
         return skip(B::NAME, "SO_REUSEPORT does not spread connections here");
     }
-    let running = launch::<B, _>(plan, service).expect("starts");
-    for _ in 0..8 {
-        for (endpoint, greeting) in [b"first ", b"second"].into_iter().enumerate() {
-            let stream = client::connect(
-                running.addresses()[endpoint]
-                    .inet()
-                    .expect("a TCP endpoint"),
-            );
-            assert_eq!(client::finish(&stream), greeting);
+    B::serve(plan, service, async |_, server| {
+        for _ in 0..8 {
+            for (endpoint, greeting) in [b"first ", b"second"].into_iter().enumerate() {
+                let talk = Talk::<B>::try_to(&server.addresses[endpoint]).await;
+                assert_eq!(talk.expect("it listens").finish().await, greeting);
+            }
         }
-    }
-    finish(running);
+    });
 }
 
-fn a_dropped_next_loses_no_connection<B: Backend>() {
+fn a_dropped_next_loses_no_connection<B: Engine>() {
     const COUNT: usize = 200;
     let served = Arc::new(AtomicUsize::new(0));
     let counter = served.clone();
@@ -255,16 +267,16 @@ fn a_dropped_next_loses_no_connection<B: Backend>() {
             }
         }
     };
-    let running = launch::<B, _>(plan(2, Accept::Handoff), service).expect("starts");
-    let address = running.addresses()[0].inet().expect("a TCP endpoint");
-    for _ in 0..COUNT {
-        client::ping(&client::connect(address), b"here").expect("served");
-    }
-    until("all are served", || served.load(Ordering::Relaxed) == COUNT);
-    finish(running);
+    B::serve(plan(2, Accept::Handoff), service, async |_, server| {
+        for _ in 0..COUNT {
+            let mut talk = Talk::<B>::to(&server).await;
+            talk.ping(b"here").await.expect("served");
+        }
+    });
+    assert_eq!(served.load(Ordering::Relaxed), COUNT);
 }
 
-fn several_tasks_take_from_one_endpoint<B: Backend>() {
+fn several_tasks_take_from_one_endpoint<B: Engine>() {
     let service = async |shard: Shard<B>| {
         let takers: Vec<_> = (0..4)
             .map(|_| {
@@ -281,16 +293,18 @@ fn several_tasks_take_from_one_endpoint<B: Backend>() {
             taker.await.expect("no panic");
         }
     };
-    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    for _ in 0..10 {
-        let streams: Vec<_> = (0..4)
-            .map(|_| client::connect(running.addresses()[0].inet().expect("a TCP endpoint")))
-            .collect();
-        for stream in &streams {
-            client::ping(stream, b"hello").expect("served while the others are open");
+    B::serve(plan(1, Accept::Handoff), service, async |_, server| {
+        for _ in 0..10 {
+            let mut talks = Vec::new();
+            for _ in 0..4 {
+                talks.push(Talk::<B>::to(&server).await);
+            }
+            for talk in &mut talks {
+                let served = talk.ping(b"hello").await;
+                served.expect("served while the others are open");
+            }
         }
-    }
-    finish(running);
+    });
 }
 
 fn connections_reset_before_they_are_served_hurt_nobody<B: Backend>() {
@@ -310,31 +324,31 @@ fn connections_reset_before_they_are_served_hurt_nobody<B: Backend>() {
 }
 
 /// Two returned although nobody asked them to: the other serves what comes.
-fn a_shard_that_has_ended_is_given_nothing<B: Backend>() {
-    let gone = Arc::new(AtomicUsize::new(0));
+fn a_shard_that_has_ended_is_given_nothing<B: Engine>() {
+    let gone = Arc::new(Bell::default());
     let counter = gone.clone();
     let mut plan = plan(3, Accept::Handoff);
     plan.drain = Duration::ZERO;
-    let running = launch::<B, _>(plan, async move |shard: Shard<B>| {
+    let service = async move |shard: Shard<B>| {
         if shard.index() > 0 {
-            counter.fetch_add(1, Ordering::Relaxed);
+            counter.ring();
             return;
         }
         echo(shard).await;
-    })
-    .expect("starts");
-    let address = running.addresses()[0].inet().expect("a TCP endpoint");
-    until("two shards have returned", || {
-        gone.load(Ordering::Relaxed) == 2
-    });
-    let serve_one = || {
-        let stream = TcpStream::connect(address).expect("shard 0 accepts");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .expect("a socket takes a timeout");
-        client::ping(&stream, b"hello").is_ok()
     };
-    // It may take a while until the end is noticed; from then on everything is served.
-    until("shard 0 serves alone", || (0..6).all(|_| serve_one()));
-    finish(running);
+    B::serve(plan, service, async move |_, server| {
+        gone.rung(2).await;
+        let serve_one = async || match Talk::<B>::try_to(&server.address()).await {
+            Ok(mut talk) => {
+                let answer = timeout(Duration::from_secs(5), talk.ping(b"hello")).await;
+                answer.is_ok_and(|answer| answer.is_ok())
+            }
+            Err(_) => false,
+        };
+        // It may take a while until the end is noticed; from then on everything is served.
+        let mut in_a_row = 0;
+        while in_a_row < 6 {
+            in_a_row = if serve_one().await { in_a_row + 1 } else { 0 };
+        }
+    });
 }

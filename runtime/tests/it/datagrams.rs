@@ -286,22 +286,26 @@ fn what_finds_no_room_is_counted_exactly<B: Backend>() {
         let mut from = socket::<B>(engine::v4());
         // Nobody receives meanwhile.
         send_numbers(&mut from, to.address().expect("bound"), 0..SENT).await;
-        let Some(dropped) = to.dropped() else {
+        if to.dropped().is_none() {
             return skip(B::NAME, "this system does not tell what a socket drops");
-        };
-        assert!((1..u64::from(SENT)).contains(&dropped), "{dropped}");
+        }
+        // In a simulated world all is still on its way.
+        while to.dropped() == Some(0) {
+            time::yield_now().await;
+        }
         let (mut batch, mut seen) = (Batch::new(32, 4), Vec::new());
-        while seen.len() as u64 + dropped < u64::from(SENT) {
+        while seen.len() as u64 + to.dropped().expect("as before") < u64::from(SENT) {
             to.recv(&mut batch).await.expect("receiving works");
             seen.extend(numbers(&mut batch));
         }
         assert!(seen.is_sorted() && seen.first() == Some(&0));
+        let dropped = to.dropped();
         let more = race(to.recv(&mut batch), time::yield_now()).await;
         assert!(
             matches!(more, Either::Right(())),
             "sent = received + dropped"
         );
-        assert_eq!(to.dropped(), Some(dropped));
+        assert_eq!(to.dropped(), dropped);
     });
 }
 

@@ -2,23 +2,28 @@
 
 use crate::watchdog;
 use shardloop::{
-    Accept, Backend, Endpoint, EngineOptions, Plan, RecvHalf, Report, Running, SendHalf, Shard,
-    launch,
+    Accept, Address, Backend, Endpoint, EngineOptions, MonoioLegacy, MonoioUring, Plan, RecvHalf,
+    Report, Running, SendHalf, Shard, Sim, Stopper, launch, sim,
 };
+use shardloop_platform::usage;
 use std::{
     io::{BufRead, BufReader, Lines, Write},
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{ChildStdout, Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Makes one test per engine of each named `fn name<B: Backend>()` of the module it stands in: `monoio_uring::name` and so on.
+/// Makes one test per engine of each named `fn name<B: Engine>()` of the module it stands in: `monoio_uring::name` and so on. Those
+/// behind `kernel "reason":` are of engines whose sockets are the kernel's, for that reason; on others they are skipped.
 macro_rules! on_every_engine {
-    ($($name:ident),+ $(,)?) => {
-        crate::engine::on_every_engine!(@ monoio_uring MonoioUring: $($name)+);
-        crate::engine::on_every_engine!(@ monoio_legacy MonoioLegacy: $($name)+);
+    ($($name:ident),* $(,)? $(; kernel $($reason:literal: $kernel:ident),+ $(,)?)?) => {
+        crate::engine::on_every_engine!(@ monoio_uring MonoioUring: $($name)* $($($kernel)+)?);
+        crate::engine::on_every_engine!(@ monoio_legacy MonoioLegacy: $($name)* $($($kernel)+)?);
+        #[cfg(feature = "glommio")]
+        crate::engine::on_every_engine!(@ glommio Glommio: $($name)* $($($kernel)+)?);
+        crate::engine::on_every_engine!(@ sim Sim: $($name)* $(; $($reason $kernel)+)?);
     };
-    (@ $module:ident $engine:ident: $($name:ident)+) => {
+    (@ $module:ident $engine:ident: $($name:ident)* $(; $($reason:literal $skipped:ident)+)?) => {
         mod $module {
             $(
                 #[test]
@@ -26,7 +31,13 @@ macro_rules! on_every_engine {
                     let test = concat!(module_path!(), "::", stringify!($name));
                     crate::engine::test::<shardloop::$engine>(test, super::$name::<shardloop::$engine>);
                 }
-            )+
+            )*
+            $($(
+                #[test]
+                fn $skipped() {
+                    crate::engine::skip(<shardloop::$engine as shardloop::Backend>::NAME, $reason);
+                }
+            )+)?
         }
     };
 }
@@ -37,6 +48,25 @@ pub(crate) fn skip(engine: &str, reason: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     eprintln!("skip({engine}, {reason:?}), number {count} of this process");
+}
+
+/// Descriptors that `engines` engines leave open for ever, once they ran: what an engine documents of itself, and nothing more.
+pub(crate) fn leaked_descriptors<B: Backend>(engines: usize) -> usize {
+    engines * B::LEAKED_DESCRIPTORS
+}
+
+/// Whether a receive that waits has a buffer, of the size that was last needed.
+pub(crate) fn waits_with_a_buffer<B: Backend>() -> bool {
+    B::NAME != "glommio" && B::NAME != Sim::NAME
+}
+
+/// Bytes of memory this process has. Nothing under a sanitizer, which keeps what was freed.
+pub(crate) fn resident_bytes() -> u64 {
+    if std::env::var_os("SHARDLOOP_SANITIZED").is_some() {
+        return 0;
+    }
+    let memory = usage::memory(None).expect("this process has memory");
+    memory.resident_bytes
 }
 
 /// Runs a behaviour on an engine, watched; skips it where the engine is not available.
@@ -154,6 +184,81 @@ pub(crate) fn again(descriptors: Option<u32>) -> Option<Command> {
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(INSIDE, name);
     Some(command)
+}
+
+/// An engine under test: how a server and a client come together on it.
+pub(crate) trait Engine: Backend {
+    /// Serves a plan, and runs `client` as the service of another, whom it tells where the server is. When the client has returned,
+    /// the server is asked to end. Nothing may be left of either. Here they are two plans, each on threads of its own.
+    fn serve<S: Send + 'static, T: Send + 'static>(
+        plan: Plan,
+        service: impl AsyncFn(Shard<Self>) -> S + Clone + Send + 'static,
+        client: impl AsyncFn(Shard<Self>, Server) -> T + Clone + Send + 'static,
+    ) -> (Report<S>, T) {
+        let running = launch::<Self, S>(plan, service).expect("starts");
+        let server = Server {
+            addresses: running.addresses().to_vec(),
+            stopper: running.stopper(),
+        };
+        let asked = on_shard::<Self, T>(async move |shard| client(shard, server.clone()).await);
+        (finish(running), asked)
+    }
+}
+
+impl Engine for MonoioUring {}
+impl Engine for MonoioLegacy {}
+#[cfg(feature = "glommio")]
+impl Engine for shardloop::Glommio {}
+
+impl Engine for Sim {
+    /// Both on one host of one world.
+    fn serve<S: Send + 'static, T: Send + 'static>(
+        plan: Plan,
+        service: impl AsyncFn(Shard<Self>) -> S + Clone + Send + 'static,
+        client: impl AsyncFn(Shard<Self>, Server) -> T + Clone + Send + 'static,
+    ) -> (Report<S>, T) {
+        let host = IpAddr::from([10, 0, 0, 1]);
+        let mut world = sim::World::new(seed(), sim::Link::loopback());
+        let serving = world.server(host, plan, service).expect("starts");
+        let server = Server {
+            addresses: serving.addresses().to_vec(),
+            stopper: serving.stopper(),
+        };
+        let client = async move |shard| client(shard, server.clone()).await;
+        let asking = world.client(host, Plan::new(1), client).expect("starts");
+        let mut outcome = world.run();
+        let (served, asked) = (outcome.report(&serving), outcome.report(&asking));
+        assert_clean(&served);
+        assert_clean(&asked);
+        assert_ne!(outcome.verdict(), Err(sim::Fault::Stalled));
+        let asked = asked.shards.into_iter().next().expect("one shard").result;
+        (served, asked.expect("the client is content"))
+    }
+}
+
+/// The seed of a test that has but one world: that of the environment, or 0.
+pub(crate) fn seed() -> u64 {
+    let text = std::env::var(sim::SEED_VARIABLE).unwrap_or_default();
+    text.parse().unwrap_or_default()
+}
+
+/// Whether an engine's sockets are not the kernel's, so that the system's own cannot reach them.
+pub(crate) fn is_simulated<B: Backend>() -> bool {
+    B::NAME == Sim::NAME
+}
+
+/// A server, as its client knows it.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) stopper: Stopper,
+}
+
+impl Server {
+    /// Its first endpoint.
+    pub(crate) fn address(&self) -> Address {
+        self.addresses[0].clone()
+    }
 }
 
 pub(crate) fn v4() -> SocketAddr {

@@ -14,13 +14,15 @@ use std::{
 };
 
 on_every_engine!(
-    echo_serves_and_ends_on_sigterm,
-    echo_says_what_is_wrong,
-    chat_carries_lines_across_shards,
-    chat_sends_away_who_says_too_much_at_once,
-    proxy_passes_everything_on_both_ways,
-    proxy_bridges_to_unix_sockets,
-    proxy_lets_go_of_clients_whose_target_is_gone,
+    ;
+    kernel
+    "its clients are outside its process": echo_serves_and_ends_on_sigterm,
+    "other servers are none of its world's": echo_says_what_is_wrong,
+    "its clients are outside its process": chat_carries_lines_across_shards,
+    "its clients are outside its process": chat_sends_away_who_says_too_much_at_once,
+    "its clients are outside its process": proxy_passes_everything_on_both_ways,
+    "its clients are outside its process": proxy_bridges_to_unix_sockets,
+    "its clients are outside its process": proxy_lets_go_of_clients_whose_target_is_gone,
 );
 
 /// Next to this test: `target/<profile>/examples/NAME`, where `target/<profile>/deps` has the test.

@@ -1,16 +1,13 @@
 //! Accept strategies: who gets which connection.
 
-use crate::engine::{assert_clean, on_every_engine, plan};
-use shardloop::{
-    Accept, Address, Backend, ConnectOptions, RecvHalf, SendHalf, Shard, StreamOptions, launch,
-    stopping, time,
+use crate::{
+    client::{LONG, connecting},
+    engine::{assert_clean, on_every_engine, plan},
 };
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use shardloop::{Accept, Address, Backend, RecvHalf, SendHalf, Shard, launch, stopping, time};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 on_every_engine!(
@@ -20,14 +17,7 @@ on_every_engine!(
 );
 
 async fn connect<B: Backend>(address: &Address) -> B::Stream {
-    let options = ConnectOptions {
-        stream: StreamOptions {
-            nodelay: true,
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-        },
-        deadline: Duration::from_secs(60),
-    };
+    let options = connecting(LONG);
     B::connect(std::slice::from_ref(address), &options)
         .await
         .expect("somebody listens")

@@ -375,10 +375,13 @@ fn what_lives_at_the_end_is_dropped_on_its_own_thread<B: Backend>() {
     assert_clean(&report);
     assert_eq!(report.tasks_cut_off(), 100);
     let drops = drops.lock().expect("not poisoned");
-    for thread in &*threads.lock().expect("not poisoned") {
+    let threads = threads.lock().expect("not poisoned");
+    for thread in &*threads {
+        // An engine may run both shards on one.
+        let shards = threads.iter().filter(|other| *other == thread).count();
         assert_eq!(
             drops.iter().filter(|dropped| *dropped == thread).count(),
-            50
+            50 * shards
         );
     }
 }

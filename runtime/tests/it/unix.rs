@@ -1,18 +1,17 @@
 //! Unix sockets: streams like others, by a path instead of a port.
 
 use crate::{
-    client::Seeded,
+    client::{LONG, Seeded, connecting},
     engine::{assert_clean, echo_stream, on_every_engine},
 };
 use shardloop::{
-    Accept, Address, Backend, ConnectOptions, Endpoint, LaunchError, Plan, RecvHalf, SendHalf,
-    Shard, Stream, StreamOptions, join, launch, time,
+    Accept, Address, Backend, Endpoint, LaunchError, Plan, RecvHalf, SendHalf, Shard, Stream, join,
+    launch, time,
 };
 use std::{
     io::ErrorKind,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
 };
 
 on_every_engine!(
@@ -52,20 +51,8 @@ impl Drop for Path {
     }
 }
 
-fn connecting() -> ConnectOptions {
-    ConnectOptions {
-        // What only TCP knows is left aside.
-        stream: StreamOptions {
-            nodelay: true,
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-        },
-        deadline: Duration::from_secs(60),
-    }
-}
-
 async fn connect<B: Backend>(address: &Address) -> B::Stream {
-    B::connect(std::slice::from_ref(address), &connecting())
+    B::connect(std::slice::from_ref(address), &connecting(LONG))
         .await
         .expect("somebody listens")
 }
@@ -165,7 +152,7 @@ fn nobody_at_a_path_is_an_error<B: Backend>() {
     let path = Path::new();
     let address = path.address();
     crate::engine::on_shard::<B, _>(async move |_| {
-        let error = B::connect(std::slice::from_ref(&address), &connecting())
+        let error = B::connect(std::slice::from_ref(&address), &connecting(LONG))
             .await
             .err()
             .expect("nobody is there");
@@ -211,7 +198,7 @@ fn several_kinds_of_address_are_tried_in_turn<B: Backend>() {
     let nobody_there = nobody.address();
     with_server::<B>(&path, async move |shard| {
         let addresses = [nobody_there.clone(), shard.address(0).clone()];
-        let mut stream = B::connect(&addresses, &connecting())
+        let mut stream = B::connect(&addresses, &connecting(LONG))
             .await
             .expect("the second answers");
         stream.send_all(&b"?"[..]).await.0.expect("sent");

@@ -152,6 +152,73 @@ fn explore<W: WakeWord>() {
     });
 }
 
+/// Shards that share an engine: each has its word, and the engine has one, on which it sleeps once all shards have settled.
+struct Shared {
+    shards: [word::Word; 2],
+    engine: word::Word,
+    descriptor: AtomicBool,
+    messages: [AtomicBool; 2],
+}
+
+impl Shared {
+    fn leave(&self, message: usize) {
+        self.messages[message].store(true, Ordering::Relaxed);
+        if self.shards[message].notify() && self.engine.notify() {
+            self.descriptor.swap(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The engine's loop: a shard has a turn where its word says so, and the engine sleeps only when its own word lets it.
+    fn serve(&self) {
+        let mut seen = [false; 2];
+        let mut first = true;
+        loop {
+            for (at, shard) in self.shards.iter().enumerate() {
+                if !first && !shard.is_notified() {
+                    continue;
+                }
+                loop {
+                    if shard.rise() {
+                        seen[at] = self.messages[at].load(Ordering::Relaxed);
+                    }
+                    if shard.settle() {
+                        break;
+                    }
+                }
+            }
+            first = false;
+            if seen == [true; 2] {
+                return;
+            }
+            if self.engine.settle() {
+                while !self.descriptor.swap(false, Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            }
+            let _ = self.engine.rise();
+        }
+    }
+}
+
+#[test]
+fn an_engine_of_several_shards_sleeps_over_no_message() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let model = Arc::new(Shared {
+            shards: [word::Word::new(), word::Word::new()],
+            engine: word::Word::new(),
+            descriptor: AtomicBool::new(false),
+            messages: [AtomicBool::new(false), AtomicBool::new(false)],
+        });
+        for message in 0..2 {
+            let model = model.clone();
+            thread::spawn(move || model.leave(message));
+        }
+        model.serve();
+    });
+}
+
 #[test]
 fn every_message_is_seen_and_every_sleeper_woken() {
     explore::<word::Word>();

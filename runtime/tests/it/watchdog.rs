@@ -14,6 +14,14 @@ use std::{
 /// Long, because the machine is shared and slow: it only ends what would never end.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// [`LIMIT`], and five times as long under a sanitizer, which slows everything down.
+fn limit() -> Duration {
+    match std::env::var_os("SHARDLOOP_SANITIZED") {
+        Some(_) => 5 * LIMIT,
+        None => LIMIT,
+    }
+}
+
 thread_local! {
     static TEST: Cell<&'static str> = const { Cell::new("") };
 }
@@ -36,8 +44,8 @@ pub(crate) fn watch(name: &'static str, test: fn()) {
         .name(name.to_owned())
         .spawn(body)
         .expect("a thread for the test");
-    match wait.recv_timeout(LIMIT) {
-        Err(RecvTimeoutError::Timeout) => panic!("{name} hangs after {LIMIT:?}\n{}", dump()),
+    match wait.recv_timeout(limit()) {
+        Err(RecvTimeoutError::Timeout) => panic!("{name} hangs after {:?}\n{}", limit(), dump()),
         _ => {
             if let Err(panic) = thread.join() {
                 resume_unwind(panic);
@@ -51,8 +59,9 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(
-            begun.elapsed() < LIMIT,
-            "{what}: not after {LIMIT:?}\n{}",
+            begun.elapsed() < limit(),
+            "{what}: not after {:?}\n{}",
+            limit(),
             dump()
         );
         thread::sleep(Duration::from_millis(1)); // tidy: sleep between two looks at a condition that has a deadline

@@ -15,24 +15,18 @@ mod stream;
 #[cfg_attr(not(target_os = "linux"), path = "no_uring.rs")]
 mod uring;
 
-use super::{Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound};
+use super::{
+    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound::kernel_sockets, dial,
+};
 use crate::{
-    accept::Endpoint,
     address::Address,
-    bind_error::BindError,
     executor::{self, Core, Turn},
-    options::{DatagramEndpoint, EngineOptions, StreamOptions},
+    options::{EngineOptions, StreamOptions},
 };
 use datagram::MonoioDatagram;
 use listener::MonoioListener;
 use park::Park;
-use std::{
-    future::Future,
-    io,
-    net::{SocketAddr, UdpSocket},
-    os::fd::OwnedFd,
-    time::Instant,
-};
+use std::{future::Future, io, net::UdpSocket, os::fd::OwnedFd, time::Instant};
 use stream::MonoioStream;
 
 /// monoio on io_uring (Linux 5.6; COOP_TASKRUN from 5.19 and SINGLE_ISSUER from 6.0, left out where the kernel refuses them).
@@ -46,24 +40,10 @@ pub enum MonoioLegacy {}
 /// The parts of [`Backend`] that both have in common.
 macro_rules! sockets {
     ($blocking:literal) => {
-        type Bound = Bound;
-        type Socket = OwnedFd;
+        kernel_sockets!();
         type Listener = MonoioListener;
         type Stream = MonoioStream;
-        type BoundDatagram = UdpSocket;
         type Datagram = MonoioDatagram;
-
-        fn now() -> Instant {
-            Instant::now()
-        }
-
-        fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Bound>, BindError> {
-            bound::bind(endpoint, count)
-        }
-
-        fn address(bound: &Bound) -> io::Result<Address> {
-            bound.address()
-        }
 
         fn adopt_listener(bound: Bound) -> io::Result<MonoioListener> {
             MonoioListener::adopt(bound)
@@ -71,21 +51,6 @@ macro_rules! sockets {
 
         fn adopt_stream(socket: OwnedFd, options: &StreamOptions) -> io::Result<MonoioStream> {
             MonoioStream::adopt(socket, options, $blocking)
-        }
-
-        fn bind_datagram(
-            endpoint: &DatagramEndpoint,
-            count: usize,
-        ) -> Result<Vec<UdpSocket>, BindError> {
-            bound::bind_datagram(endpoint, count)
-        }
-
-        fn clone_datagram(bound: &UdpSocket) -> io::Result<UdpSocket> {
-            bound.try_clone()
-        }
-
-        fn datagram_address(bound: &UdpSocket) -> io::Result<SocketAddr> {
-            bound.local_addr()
         }
 
         fn adopt_datagram(bound: UdpSocket) -> io::Result<MonoioDatagram> {
@@ -96,7 +61,10 @@ macro_rules! sockets {
             addresses: &[Address],
             options: &ConnectOptions,
         ) -> io::Result<MonoioStream> {
-            MonoioStream::connect(addresses, options, $blocking).await
+            dial::first(addresses, options, async |address, options| {
+                MonoioStream::connect(address, options, $blocking).await
+            })
+            .await
         }
     };
 }

@@ -14,13 +14,12 @@
 
 use crate::{
     address::Address,
-    backend::{Bytes, ConnectOptions, RecvHalf, SendHalf, Stream},
+    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes, dial},
     context,
     executor::{Core, Idle, InFlight, Open},
     lease::{Class, Lease, Sizing, Vacant},
     metrics::Counters,
     options::StreamOptions,
-    time,
 };
 use monoio::{
     BufResult,
@@ -31,7 +30,7 @@ use monoio::{
     },
 };
 use shardloop_platform::socket;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 use std::{
     cell::{Cell, RefCell},
     convert::Infallible,
@@ -40,7 +39,6 @@ use std::{
     io,
     net::TcpStream,
     os::fd::OwnedFd,
-    path::Path,
     pin::Pin,
     rc::Rc,
     task::Poll,
@@ -84,53 +82,13 @@ impl MonoioStream {
     }
 
     pub(super) async fn connect(
-        addresses: &[Address],
-        options: &ConnectOptions,
+        address: &Address,
+        options: &StreamOptions,
         blocking: bool,
     ) -> io::Result<Self> {
-        let attempt = async {
-            let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no address to connect to");
-            for address in addresses {
-                match connect_one(address, &options.stream, blocking).await {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
-        };
-        time::timeout(options.deadline, attempt)
-            .await
-            .unwrap_or_else(|_| {
-                let text = format!("no connection within {:?}", options.deadline);
-                Err(io::Error::new(io::ErrorKind::TimedOut, text))
-            })
+        let (socket, address) = dial::socket(address, options)?;
+        Self::on(connected(socket, &address).await?.into(), blocking)
     }
-}
-
-async fn connect_one(
-    address: &Address,
-    options: &StreamOptions,
-    blocking: bool,
-) -> io::Result<MonoioStream> {
-    let socket = match address {
-        Address::Inet(address) => {
-            let domain = Domain::for_address(*address);
-            let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-            options.apply(&socket)?;
-            connected(socket, &SockAddr::from(*address)).await?
-        }
-        Address::Unix(path) => {
-            let path = path.as_deref().unwrap_or(Path::new(""));
-            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-            let options = StreamOptions {
-                nodelay: false,
-                ..*options
-            };
-            options.apply(&socket)?;
-            connected(socket, &SockAddr::unix(path)?).await?
-        }
-    };
-    MonoioStream::on(socket.into(), blocking)
 }
 
 /// Connects a socket, waiting until that is done or has failed.
@@ -364,7 +322,7 @@ enum State {
 impl SendHalf for MonoioSend {
     async fn send_all<B: Bytes>(&mut self, bytes: B) -> (io::Result<()>, B) {
         if self.state == State::Midway {
-            return (Err(dropped_midway()), bytes);
+            return (Err(bytes::dropped_midway()), bytes);
         }
         let sending = Sending {
             bytes,
@@ -424,13 +382,6 @@ async fn send_rest<B: Bytes>(
 ) -> (io::Result<()>, Sending<B>) {
     let (result, rest) = half.write_all(sending.slice(sent..)).await;
     (result.map(drop), rest.into_inner())
-}
-
-fn dropped_midway() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::BrokenPipe,
-        "an earlier send on this connection failed or was dropped before it finished, so the peer may have part of it; close the connection",
-    )
 }
 
 /// The application's bytes while the engine may read them.

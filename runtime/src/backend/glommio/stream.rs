@@ -1,0 +1,241 @@
+//! A connection on glommio.
+//!
+//! # Who owns what
+//! Both halves share one of glommio's streams; nobody borrows it beyond a poll. A receive tries at once and then waits for readiness;
+//! it takes a buffer from the shard's pool for the attempt only. So a dropped `recv` loses nothing, no operation holds a buffer, and an
+//! idle connection has none. A send tries at once, too, and nothing of the application's is read after it returned.
+//!
+//! glommio watches for the next bytes as soon as a receive did not fill its buffer. What it watches is the open socket: that is closed
+//! when the engine has let go of it, one turn after the stream was dropped.
+
+use super::readiness::Readiness;
+use crate::{
+    address::Address,
+    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes, dial},
+    context,
+    executor::Open,
+    lease::{Lease, Sizing},
+    options::StreamOptions,
+};
+use futures_io::{AsyncRead, AsyncWrite};
+use shardloop_platform::socket;
+use socket2::{SockAddr, Socket};
+use std::{
+    cell::RefCell,
+    fmt,
+    future::poll_fn,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+type Engine = glommio::net::TcpStream;
+
+/// The engine's type for any stream socket: it is called after TCP and does nothing that other descriptors do not know.
+pub(super) fn engine(socket: OwnedFd) -> Engine {
+    // SAFETY: the descriptor is open, and nobody else owns it from here on.
+    unsafe { Engine::from_raw_fd(socket.into_raw_fd()) }
+}
+
+/// A TCP or Unix connection of one shard.
+#[derive(Debug)]
+pub struct GlommioStream {
+    recv: GlommioRecv,
+    send: GlommioSend,
+}
+
+impl GlommioStream {
+    pub(super) fn adopt(socket: OwnedFd, options: &StreamOptions) -> io::Result<Self> {
+        options.apply(&socket)?;
+        Ok(Self::on(socket))
+    }
+
+    /// Whether the socket blocks does not matter: no call on it ever waits.
+    fn on(socket: OwnedFd) -> Self {
+        let engine = Rc::new(RefCell::new(engine(socket)));
+        let open = Open::new(context::current());
+        Self {
+            send: GlommioSend {
+                engine: engine.clone(),
+                state: State::Whole,
+                _open: open.clone(),
+            },
+            recv: GlommioRecv {
+                engine,
+                open,
+                sizing: Sizing::default(),
+                in_a_row: 0,
+            },
+        }
+    }
+
+    pub(super) async fn connect(address: &Address, options: &StreamOptions) -> io::Result<Self> {
+        let (socket, address) = dial::socket(address, options)?;
+        Ok(Self::on(connected(socket, &address).await?.into()))
+    }
+}
+
+/// Connects a socket, waiting until that is done or has failed.
+async fn connected(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(address) {
+        Ok(()) => return Ok(socket),
+        Err(error) if socket::is_in_progress(&error) => {}
+        Err(error) => return Err(error),
+    }
+    Readiness::to_send().wait(&socket).await?;
+    match socket.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(socket),
+    }
+}
+
+impl RecvHalf for GlommioStream {
+    type Lease = Lease;
+
+    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
+        self.recv.recv()
+    }
+}
+
+impl SendHalf for GlommioStream {
+    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
+        self.send.send_all(bytes)
+    }
+
+    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
+        self.send.shutdown_write()
+    }
+}
+
+impl Stream for GlommioStream {
+    type Recv = GlommioRecv;
+    type Send = GlommioSend;
+
+    fn into_split(self) -> (GlommioRecv, GlommioSend) {
+        (self.recv, self.send)
+    }
+}
+
+/// The receiving half.
+pub struct GlommioRecv {
+    engine: Rc<RefCell<Engine>>,
+    open: Rc<Open>,
+    sizing: Sizing,
+    /// Receives since one last had to wait.
+    in_a_row: u8,
+}
+
+impl GlommioRecv {
+    /// Receives that may succeed at once before others get a turn: a peer that is faster than this shard would keep it for itself.
+    const MOST_IN_A_ROW: u8 = 16;
+
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Lease>> {
+        if self.in_a_row >= Self::MOST_IN_A_ROW {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut vacant = self.open.core().pool().take(self.sizing.class());
+        loop {
+            let mut engine = self.engine.borrow_mut();
+            match Pin::new(&mut *engine).poll_read(cx, vacant.bytes_mut()) {
+                Poll::Ready(Ok(filled)) => {
+                    self.in_a_row += 1;
+                    self.sizing.learn(vacant.class(), filled);
+                    return Poll::Ready(Ok(vacant.filled(filled)));
+                }
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.in_a_row = 0;
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl RecvHalf for GlommioRecv {
+    type Lease = Lease;
+
+    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
+        poll_fn(|cx| self.poll_recv(cx))
+    }
+}
+
+impl fmt::Debug for GlommioRecv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlommioRecv").finish_non_exhaustive()
+    }
+}
+
+/// The sending half.
+pub struct GlommioSend {
+    engine: Rc<RefCell<Engine>>,
+    state: State,
+    _open: Rc<Open>,
+}
+
+impl fmt::Debug for GlommioSend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlommioSend")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Everything that was to be sent was sent.
+    Whole,
+    /// A send is under way, was dropped under way, or has failed.
+    Midway,
+}
+
+impl GlommioSend {
+    fn poll_send(&self, bytes: &[u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut engine = self.engine.borrow_mut();
+        // SAFETY: the stream owns the descriptor, and is borrowed for longer than this.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(engine.as_raw_fd()) };
+        match socket::send(descriptor, bytes) {
+            // The engine tries once more before it waits; it is asked only now because its own attempt may raise SIGPIPE.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Pin::new(&mut *engine).poll_write(cx, bytes)
+            }
+            sent => Poll::Ready(sent),
+        }
+    }
+
+    async fn send(&self, mut rest: &[u8]) -> io::Result<()> {
+        while !rest.is_empty() {
+            match poll_fn(|cx| self.poll_send(rest, cx)).await {
+                Ok(sent) => rest = &rest[sent..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SendHalf for GlommioSend {
+    async fn send_all<B: Bytes>(&mut self, bytes: B) -> (io::Result<()>, B) {
+        if self.state == State::Midway {
+            return (Err(bytes::dropped_midway()), bytes);
+        }
+        self.state = State::Midway;
+        let result = self.send(bytes.as_slice()).await;
+        // After an error nobody knows how much of it the peer has.
+        if result.is_ok() {
+            self.state = State::Whole;
+        }
+        (result, bytes)
+    }
+
+    async fn shutdown_write(&mut self) -> io::Result<()> {
+        poll_fn(|cx| Pin::new(&mut *self.engine.borrow_mut()).poll_close(cx)).await
+    }
+}
