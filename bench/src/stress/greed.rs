@@ -123,15 +123,20 @@ fn beside<B: Engine>(
     if greed == Greed::Flood {
         trial.note("flooded_mib", flooded >> 20);
     }
-    trial.note(&format!("{name}_pings"), pings.count());
-    trial.note_rounded(&format!("{name}_ping_ms_p99"), pings.ms_at(0.99));
-    trial.note_rounded(&format!("{name}_timer_ms_p99"), lateness.ms_at(0.99));
-    trial.note_rounded(&format!("{name}_timer_ms_max"), lateness.ms_max());
     if let Some(stalls) = report.shards[0].metrics.stalls {
         trial.note(&format!("{name}_long_polls"), stalls.count);
         let longest = stalls.longest.as_secs_f64() * 1e3;
         trial.note_rounded(&format!("{name}_longest_poll_ms"), longest);
     }
+    judge(trial, name, &pings, &lateness);
+    Ok(())
+}
+
+fn judge(trial: &mut Trial, name: &str, pings: &Times, lateness: &Times) {
+    trial.note(&format!("{name}_pings"), pings.count());
+    trial.note_rounded(&format!("{name}_ping_ms_p99"), pings.ms_at(0.99));
+    trial.note_rounded(&format!("{name}_timer_ms_p99"), lateness.ms_at(0.99));
+    trial.note_rounded(&format!("{name}_timer_ms_max"), lateness.ms_max());
     trial.require(pings.count() > 0 && lateness.count() > 0, || {
         format!("{name}: no ping or no tick came at all")
     });
@@ -141,7 +146,6 @@ fn beside<B: Engine>(
     trial.require_in_time(lateness.ms_max() < BOUND_MS, || {
         format!("{name}: a timer was {:.1} ms late", lateness.ms_max())
     });
-    Ok(())
 }
 
 /// Starts the greedy tasks of a shard.

@@ -40,7 +40,6 @@ on_every_engine!(
     scenario_5_the_handle_dropped_with_work_in_flight,
     scenario_9_a_yield_loop_starves_nobody,
     scenario_9_sleeps_of_zero_starve_nobody,
-    scenario_9_sends_that_never_wait_starve_nobody,
     scenario_9_wakes_without_a_pause_starve_nobody,
     scenario_9_a_hundred_thousand_timers;
     kernel
@@ -640,46 +639,6 @@ fn scenario_9_sleeps_of_zero_starve_nobody<B: Engine>() {
             talk.ping(b"ping").await.expect("served");
         }
     });
-}
-
-/// A socket that always has room, or always something to read, never makes its task wait; others run all the same.
-fn scenario_9_sends_that_never_wait_starve_nobody<B: Backend>() {
-    /// Bytes that any socket buffer takes although nobody reads.
-    const SENDS: usize = 1_000;
-    let service = async |shard: Shard<B>| {
-        let (mut stream, _) = shard.incoming(0).next().await.expect("a client comes");
-        let turns = Rc::new(Cell::new(0_u64));
-        let counter = turns.clone();
-        let other = shard.spawn(async move {
-            loop {
-                counter.set(counter.get() + 1);
-                time::yield_now().await;
-            }
-        });
-        for _ in 0..SENDS {
-            let (sent, _) = stream.send_all(&b"."[..]).await;
-            sent.expect("the buffer has room");
-        }
-        let while_sending = turns.get();
-        for _ in 0..SENDS {
-            let lease = stream.recv().await.expect("received");
-            if lease.is_empty() {
-                break;
-            }
-        }
-        other.cancel().await;
-        while_sending
-    };
-    let running = launch::<B, _>(plan(1, Accept::Handoff), service).expect("starts");
-    let stream = client::connect(running.addresses()[0].inet().expect("a TCP endpoint"));
-    assert_eq!(client::finish(&stream).len(), SENDS);
-    let report = running.wait();
-    engine::assert_clean(&report);
-    let turns = *report.shards[0].result.as_ref().expect("no panic");
-    assert!(
-        turns > 10,
-        "another task ran {turns} times beside {SENDS} sends"
-    );
 }
 
 /// Another thread wakes a task during each of its polls, so that the shard never finds nothing left; the connections beside it are
