@@ -6,7 +6,8 @@
 //!
 //! # A turn
 //! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks, fewer if one of them was told to give
-//! way ([`Core::AT_ONCE`]). If tasks are left over, or others left something meanwhile, give the engine a look at its completions and come back at once; else tell the engine the next deadline and let
+//! way ([`Core::AT_ONCE`]). If tasks are left over, or others left something meanwhile, give the engine a look at its completions and
+//! come back at once; else tell the engine the next deadline and let
 //! it park.
 //!
 //! # The end
@@ -28,7 +29,7 @@ use slab::Slab;
 use std::{
     any::Any,
     cell::{Cell, RefCell},
-    future::Future,
+    future::{Future, poll_fn},
     io,
     panic::Location,
     pin::Pin,
@@ -462,6 +463,15 @@ impl Core {
         self.at_once.set(self.at_once.get() + 1);
     }
 
+    /// Lets others have their turn, if the task has done so many that it is theirs.
+    pub(crate) async fn give_way(&self) {
+        poll_fn(|cx| match self.gives_way(cx) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+    }
+
     /// Whether the task has done so many that others come first; it is woken then. To be asked before the next.
     pub(crate) fn gives_way(&self, cx: &Context<'_>) -> bool {
         let over = self.at_once.get() >= Self::AT_ONCE;
@@ -665,4 +675,59 @@ impl<T: 'static, P: Parker> Future for Turn<T, P> {
 /// Runs `f` as shard `core`.
 pub(crate) fn enter<R>(core: &Rc<Core>, f: impl FnOnce() -> R) -> R {
     context::enter(core, f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Core, Parker, Turn, enter};
+    use crate::options::EngineOptions;
+    use std::{
+        cell::Cell,
+        future::{Future, pending, poll_fn},
+        pin::pin,
+        rc::Rc,
+        task::{Context, Poll, Waker},
+        time::Instant,
+    };
+
+    struct NoPark;
+
+    impl Parker for NoPark {
+        fn prepare(&mut self, _: Option<Instant>, _: &mut Context<'_>) {}
+    }
+
+    #[test]
+    fn a_task_that_never_waits_ends_the_turn_and_comes_after_the_others() {
+        let (core, _reader) = Core::new(Instant::now, &EngineOptions::default()).unwrap();
+        let (greedy, other) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        enter(&core, || {
+            let mut turn = pin!(Turn::new(core.clone(), NoPark, pending::<()>));
+            let (at_once, shard) = (greedy.clone(), core.clone());
+            core.spawn(poll_fn(move |cx| {
+                while !shard.gives_way(cx) {
+                    shard.done_at_once();
+                    at_once.set(at_once.get() + 1);
+                }
+                Poll::<()>::Pending
+            }))
+            .detach();
+            let polled = other.clone();
+            core.spawn(poll_fn(move |cx| {
+                polled.set(polled.get() + 1);
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            }))
+            .detach();
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut seen = Vec::new();
+            for _ in 0..3 {
+                assert!(turn.as_mut().poll(&mut cx).is_pending());
+                seen.push((greedy.get(), other.get()));
+            }
+            // Each turn ends with the greedy one; in the second and third the other comes first.
+            let most = Core::AT_ONCE;
+            assert_eq!(seen, [(most, 0), (2 * most, 1), (3 * most, 2)]);
+            core.drop_tasks();
+        });
+    }
 }

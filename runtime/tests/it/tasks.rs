@@ -216,7 +216,9 @@ fn a_waiting_waker_that_panics_ends_nothing_else<B: Backend>() {
 fn a_waker_may_do_anything_when_it_is_dropped<B: Backend>() {
     struct AtDrop(Box<dyn Fn() + Send + Sync>);
     impl Wake for AtDrop {
-        fn wake(self: Arc<Self>) {}
+        fn wake(self: Arc<Self>) {
+            unreachable!("what it would wake is polled by others before");
+        }
     }
     impl Drop for AtDrop {
         fn drop(&mut self) {

@@ -60,13 +60,12 @@ impl GlommioStream {
             send: GlommioSend {
                 engine: engine.clone(),
                 state: State::Whole,
-                _open: open.clone(),
+                open: open.clone(),
             },
             recv: GlommioRecv {
                 engine,
                 open,
                 sizing: Sizing::default(),
-                in_a_row: 0,
             },
         }
     }
@@ -124,35 +123,26 @@ pub struct GlommioRecv {
     engine: Rc<RefCell<Engine>>,
     open: Rc<Open>,
     sizing: Sizing,
-    /// Receives since one last had to wait.
-    in_a_row: u8,
 }
 
 impl GlommioRecv {
-    /// Receives that may succeed at once before others get a turn: a peer that is faster than this shard would keep it for itself.
-    const MOST_IN_A_ROW: u8 = 16;
-
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Lease>> {
-        if self.in_a_row >= Self::MOST_IN_A_ROW {
-            self.in_a_row = 0;
-            cx.waker().wake_by_ref();
+        let core = self.open.core();
+        if core.gives_way(cx) {
             return Poll::Pending;
         }
-        let mut vacant = self.open.core().pool().take(self.sizing.class());
+        let mut vacant = core.pool().take(self.sizing.class());
         loop {
             let mut engine = self.engine.borrow_mut();
             match Pin::new(&mut *engine).poll_read(cx, vacant.bytes_mut()) {
                 Poll::Ready(Ok(filled)) => {
-                    self.in_a_row += 1;
+                    core.done_at_once();
                     self.sizing.learn(vacant.class(), filled);
                     return Poll::Ready(Ok(vacant.filled(filled)));
                 }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {
-                    self.in_a_row = 0;
-                    return Poll::Pending;
-                }
+                Poll::Pending => return Poll::Pending,
             }
         }
     }
@@ -176,7 +166,7 @@ impl fmt::Debug for GlommioRecv {
 pub struct GlommioSend {
     engine: Rc<RefCell<Engine>>,
     state: State,
-    _open: Rc<Open>,
+    open: Rc<Open>,
 }
 
 impl fmt::Debug for GlommioSend {
@@ -226,8 +216,11 @@ impl SendHalf for GlommioSend {
         if self.state == State::Midway {
             return (Err(bytes::dropped_midway()), bytes);
         }
+        // Nothing is under way yet: dropped here, the connection is still whole.
+        self.open.core().give_way().await;
         self.state = State::Midway;
         let result = self.send(bytes.as_slice()).await;
+        self.open.core().done_at_once();
         // After an error nobody knows how much of it the peer has.
         if result.is_ok() {
             self.state = State::Whole;

@@ -333,15 +333,7 @@ impl SendHalf for MonoioSend {
             return (Ok(()), sending.bytes);
         }
         // Nothing is under way yet: dropped here, the connection is still whole.
-        let core = self.open.core();
-        poll_fn(|cx| {
-            if core.gives_way(cx) {
-                Poll::Pending
-            } else {
-                Poll::Ready(())
-            }
-        })
-        .await;
+        self.open.core().give_way().await;
         self.state = State::Midway;
         let (result, sending) = self.half.write(sending).await;
         let (result, sending) = match result {
