@@ -7,8 +7,7 @@
 //! # A turn
 //! Look at what other threads left; fire timers that are due; poll at most [`Core::BUDGET`] tasks, fewer if one of them was told to give
 //! way ([`Core::AT_ONCE`]). If tasks are left over, or others left something meanwhile, give the engine a look at its completions and
-//! come back at once; else tell the engine the next deadline and let
-//! it park.
+//! come back at once; else tell the engine the next deadline and let it park.
 //!
 //! # The end
 //! When the shard's main future is done, all tasks are dropped, and the engine is turned until no operation holds memory any more,

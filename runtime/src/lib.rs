@@ -64,7 +64,7 @@ pub use address::{Address, BadAddress};
 #[cfg(feature = "glommio")]
 pub use backend::Glommio;
 pub use backend::{
-    Backend, Bytes, Capabilities, Datagram, Listener, MonoioLegacy, MonoioUring, RecvHalf,
+    Backend, Bytes, Capabilities, Datagram, Halves, Listener, MonoioLegacy, MonoioUring, RecvHalf,
     SendHalf, Sim, Stream, Unavailable, sim,
 };
 pub use bind_error::BindError;

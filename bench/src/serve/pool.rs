@@ -7,7 +7,7 @@ use super::{
     handler::{Job, serve_connection},
     lanes::take_lane,
     pool_datagrams::{self, PoolDatagrams},
-    pool_stream::PoolStream,
+    pool_stream,
 };
 use crate::{
     contract::Buffers,
@@ -198,7 +198,7 @@ async fn accept(listener: TcpListener, job: Arc<Job>, end: Arc<End>) {
                     let host = end.enter();
                     let job = job.clone();
                     tokio::spawn(async move {
-                        serve_connection(&job, PoolStream::new(stream), host).await
+                        serve_connection(&job, pool_stream::adopt(stream), host).await
                     });
                 }
             }

@@ -4,7 +4,7 @@
 //! nothing to receive holds none: tokio is told of readiness first, so it need not. That is what a well-written tokio server gets.
 
 use shardloop::{
-    Bytes, RecvHalf, SendHalf, Stream,
+    Bytes, Halves, RecvHalf, SendHalf,
     lease::{Class, Loan, Sizing},
 };
 use std::{
@@ -52,50 +52,16 @@ fn give_back(buffer: Vec<u8>) {
 }
 
 /// A connection of the pool.
-#[derive(Debug)]
-pub(crate) struct PoolStream {
-    recv: PoolRecv,
-    send: PoolSend,
-}
+pub(crate) type PoolStream = Halves<PoolRecv, PoolSend>;
 
-impl PoolStream {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        let (read, write) = stream.into_split();
-        Self {
-            recv: PoolRecv {
-                half: read,
-                sizing: Sizing::default(),
-            },
-            send: PoolSend { half: write },
-        }
-    }
-}
-
-impl RecvHalf for PoolStream {
-    type Lease = Loan;
-
-    fn recv(&mut self) -> impl Future<Output = io::Result<Loan>> {
-        self.recv.recv()
-    }
-}
-
-impl SendHalf for PoolStream {
-    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        self.send.send_all(bytes)
-    }
-
-    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
-        self.send.shutdown_write()
-    }
-}
-
-impl Stream for PoolStream {
-    type Recv = PoolRecv;
-    type Send = PoolSend;
-
-    fn into_split(self) -> (PoolRecv, PoolSend) {
-        (self.recv, self.send)
-    }
+/// Makes a tokio socket one.
+pub(crate) fn adopt(stream: TcpStream) -> PoolStream {
+    let (read, write) = stream.into_split();
+    let recv = PoolRecv {
+        half: read,
+        sizing: Sizing::default(),
+    };
+    Halves::new(recv, PoolSend { half: write })
 }
 
 /// Its receiving half.

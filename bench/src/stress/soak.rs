@@ -292,7 +292,7 @@ fn echoed(address: SocketAddr, manner: u8, seeded: &mut Seeded) -> anyhow::Resul
         } else {
             2_048
         };
-        let (seed, length) = (seeded.number(), 1 + seeded.count_below(longest));
+        let (seed, length) = (seeded.below(u64::MAX), 1 + seeded.count_below(longest));
         let sent = Seeded::new(seed).bytes(length);
         let mut back = vec![0; length];
         thread::scope(|scope| {

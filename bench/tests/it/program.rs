@@ -56,6 +56,17 @@ pub(crate) fn children_of(parent: u32, subcommand: &str) -> Vec<i32> {
     text.lines().filter_map(child).collect()
 }
 
+/// Each of these command lines is refused with exit code 2 and an error that contains the given part, and prints nothing else.
+pub(crate) fn assert_wrong_usage(folder: &Path, cases: &[(&str, &str)]) {
+    for (args, part) in cases {
+        let output = run(folder, args);
+        let (code, stderr) = ended(&output);
+        assert_eq!(code, Some(2), "{args}: {stderr}");
+        assert!(stderr.contains(part), "{args}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+}
+
 /// Asks again and again until there is an answer, for at most a minute: the machine may be busy.
 pub(crate) fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Wrong requests: each has its message and its exit code, and nothing runs.
 
-use crate::program::{ended, run};
+use crate::program::{assert_wrong_usage, ended, run};
 
 #[test]
 fn wrong_usage_is_2_and_names_its_error() {
@@ -46,13 +46,7 @@ fn wrong_usage_is_2_and_names_its_error() {
         ("run --driver sim", "E-DRIVER"),
         ("walk", "unrecognized subcommand"),
     ];
-    for (args, part) in cases {
-        let output = run(folder.path(), args);
-        let (code, stderr) = ended(&output);
-        assert_eq!(code, Some(2), "{args}: {stderr}");
-        assert!(stderr.contains(part), "{args}: {stderr}");
-        assert!(output.stdout.is_empty(), "{args}");
-    }
+    assert_wrong_usage(folder.path(), &cases);
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         0,

@@ -1,6 +1,6 @@
 //! The scenarios of `stress`, each for a moment on every engine that works here: what must hold at any speed.
 
-use crate::program::{ended, run};
+use crate::program::{assert_wrong_usage, ended, run};
 use serde_json::Value;
 
 /// Runs one on every engine and wants it to hold.
@@ -70,11 +70,5 @@ fn unknown_names_are_2_and_the_known_ones_are_told() {
         ("stress 1 --driver poll", "monoio-legacy"),
         ("stress 1 --seconds 0", "seconds from"),
     ];
-    for (args, part) in cases {
-        let output = run(folder.path(), args);
-        let (code, stderr) = ended(&output);
-        assert_eq!(code, Some(2), "{args}: {stderr}");
-        assert!(stderr.contains(part), "{args}: {stderr}");
-        assert!(output.stdout.is_empty(), "{args}");
-    }
+    assert_wrong_usage(folder.path(), &cases);
 }

@@ -2,6 +2,7 @@
 
 use super::ConnectOptions;
 use crate::{address::Address, options::StreamOptions, time};
+use shardloop_platform::socket::is_in_progress;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::{io, path::Path};
 
@@ -29,8 +30,29 @@ pub(super) async fn first<S>(
         })
 }
 
+/// A socket that is connected to `address`, set to `options` and nonblocking. `writable` waits until it can be written to, or has
+/// failed, as the engine does that.
+pub(super) async fn connect(
+    address: &Address,
+    options: &StreamOptions,
+    writable: impl AsyncFnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<Socket> {
+    let (socket, address) = self::socket(address, options)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address) {
+        Ok(()) => return Ok(socket),
+        Err(error) if is_in_progress(&error) => {}
+        Err(error) => return Err(error),
+    }
+    writable(&socket).await?;
+    match socket.take_error()? {
+        Some(error) => Err(error),
+        None => Ok(socket),
+    }
+}
+
 /// A socket that can be connected to `address`, set to `options`, and that address as the system knows it.
-pub(super) fn socket(address: &Address, options: &StreamOptions) -> io::Result<(Socket, SockAddr)> {
+fn socket(address: &Address, options: &StreamOptions) -> io::Result<(Socket, SockAddr)> {
     match address {
         Address::Inet(address) => {
             let domain = Domain::for_address(*address);

@@ -9,6 +9,7 @@ mod dial;
 #[cfg(feature = "glommio")]
 #[cfg_attr(not(target_os = "linux"), path = "no_glommio.rs")]
 mod glommio;
+mod halves;
 mod kernel_datagrams;
 mod monoio;
 pub mod sim;
@@ -17,6 +18,7 @@ pub use bound::Bound;
 pub use bytes::Bytes;
 #[cfg(feature = "glommio")]
 pub use glommio::Glommio;
+pub use halves::Halves;
 use kernel_datagrams::KernelDatagrams;
 pub use monoio::{MonoioLegacy, MonoioUring};
 pub use sim::Sim;

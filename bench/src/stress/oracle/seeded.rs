@@ -1,39 +1,27 @@
-//! Reproducible content (splitmix64): what is sent, and what must come back.
+//! Reproducible content: what is sent, and what must come back.
 
 /// A stream of numbers and bytes that a seed determines.
 #[derive(Clone, Debug)]
-pub(crate) struct Seeded(u64);
+pub(crate) struct Seeded(fastrand::Rng);
 
 impl Seeded {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub(crate) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// The next number, below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.number() % bound
+        self.0.u64(..bound)
     }
 
     /// The next count, below `bound`.
     pub(crate) fn count_below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.below(bound as u64)).unwrap_or_default()
+        self.0.usize(..bound)
     }
 
     /// Fills `piece` with the next bytes. Both ends take pieces of the same length, or the streams part.
     pub(crate) fn fill(&mut self, piece: &mut [u8]) {
-        for chunk in piece.chunks_mut(8) {
-            let bytes = self.number().to_le_bytes();
-            chunk.copy_from_slice(&bytes[..chunk.len()]);
-        }
+        self.0.fill(piece);
     }
 
     /// The next `count` bytes.

@@ -11,7 +11,7 @@
 use super::readiness::Readiness;
 use crate::{
     address::Address,
-    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes, dial},
+    backend::{Bytes, Halves, RecvHalf, SendHalf, bytes, dial},
     context,
     executor::Open,
     lease::{Lease, Sizing},
@@ -19,7 +19,7 @@ use crate::{
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use shardloop_platform::socket;
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 use std::{
     cell::RefCell,
     fmt,
@@ -40,11 +40,7 @@ pub(super) fn engine(socket: OwnedFd) -> Engine {
 }
 
 /// A TCP or Unix connection of one shard.
-#[derive(Debug)]
-pub struct GlommioStream {
-    recv: GlommioRecv,
-    send: GlommioSend,
-}
+pub(super) type GlommioStream = Halves<GlommioRecv, GlommioSend>;
 
 impl GlommioStream {
     pub(super) fn adopt(socket: OwnedFd, options: &StreamOptions) -> io::Result<Self> {
@@ -56,65 +52,23 @@ impl GlommioStream {
     fn on(socket: OwnedFd) -> Self {
         let engine = Rc::new(RefCell::new(engine(socket)));
         let open = Open::new(context::current());
-        Self {
-            send: GlommioSend {
-                engine: engine.clone(),
-                state: State::Whole,
-                open: open.clone(),
-            },
-            recv: GlommioRecv {
-                engine,
-                open,
-                sizing: Sizing::default(),
-            },
-        }
+        let send = GlommioSend {
+            engine: engine.clone(),
+            state: State::Whole,
+            open: open.clone(),
+        };
+        let recv = GlommioRecv {
+            engine,
+            open,
+            sizing: Sizing::default(),
+        };
+        Self::new(recv, send)
     }
 
     pub(super) async fn connect(address: &Address, options: &StreamOptions) -> io::Result<Self> {
-        let (socket, address) = dial::socket(address, options)?;
-        Ok(Self::on(connected(socket, &address).await?.into()))
-    }
-}
-
-/// Connects a socket, waiting until that is done or has failed.
-async fn connected(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
-    socket.set_nonblocking(true)?;
-    match socket.connect(address) {
-        Ok(()) => return Ok(socket),
-        Err(error) if socket::is_in_progress(&error) => {}
-        Err(error) => return Err(error),
-    }
-    Readiness::to_send().wait(&socket).await?;
-    match socket.take_error()? {
-        Some(error) => Err(error),
-        None => Ok(socket),
-    }
-}
-
-impl RecvHalf for GlommioStream {
-    type Lease = Lease;
-
-    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
-        self.recv.recv()
-    }
-}
-
-impl SendHalf for GlommioStream {
-    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        self.send.send_all(bytes)
-    }
-
-    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
-        self.send.shutdown_write()
-    }
-}
-
-impl Stream for GlommioStream {
-    type Recv = GlommioRecv;
-    type Send = GlommioSend;
-
-    fn into_split(self) -> (GlommioRecv, GlommioSend) {
-        (self.recv, self.send)
+        let writable = async |socket: &Socket| Readiness::to_send().wait(socket).await;
+        let socket = dial::connect(address, options, writable).await?;
+        Ok(Self::on(socket.into()))
     }
 }
 

@@ -14,7 +14,7 @@
 
 use crate::{
     address::Address,
-    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes, dial},
+    backend::{Bytes, Halves, RecvHalf, SendHalf, bytes, dial},
     context,
     executor::{Core, Idle, InFlight, Open},
     lease::{Class, Lease, Sizing, Vacant},
@@ -30,7 +30,7 @@ use monoio::{
     },
 };
 use shardloop_platform::socket;
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 use std::{
     cell::{Cell, RefCell},
     convert::Infallible,
@@ -50,11 +50,7 @@ type Engine = monoio::net::TcpStream;
 const CANCELLED: i32 = 125;
 
 /// A TCP or Unix connection of one shard.
-#[derive(Debug)]
-pub struct MonoioStream {
-    recv: MonoioRecv,
-    send: MonoioSend,
-}
+pub(super) type MonoioStream = Halves<MonoioRecv, MonoioSend>;
 
 impl MonoioStream {
     pub(super) fn adopt(
@@ -71,14 +67,12 @@ impl MonoioStream {
         let stream = engine(socket)?;
         let open = Open::new(context::current());
         let (read, write) = stream.into_split();
-        Ok(Self {
-            recv: MonoioRecv::new(read, open.clone()),
-            send: MonoioSend {
-                half: write,
-                open,
-                state: State::Whole,
-            },
-        })
+        let send = MonoioSend {
+            half: write,
+            open: open.clone(),
+            state: State::Whole,
+        };
+        Ok(Self::new(MonoioRecv::new(read, open), send))
     }
 
     pub(super) async fn connect(
@@ -86,58 +80,19 @@ impl MonoioStream {
         options: &StreamOptions,
         blocking: bool,
     ) -> io::Result<Self> {
-        let (socket, address) = dial::socket(address, options)?;
-        Self::on(connected(socket, &address).await?.into(), blocking)
-    }
-}
-
-/// Connects a socket, waiting until that is done or has failed.
-async fn connected(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
-    socket.set_nonblocking(true)?;
-    match socket.connect(address) {
-        Ok(()) => return Ok(socket),
-        Err(error) if socket::is_in_progress(&error) => {}
-        Err(error) => return Err(error),
-    }
-    // The same socket under a second descriptor, in the one type of the engine that can wait for readiness.
-    let same = engine(socket.try_clone()?.into())?;
-    same.writable(false).await?;
-    match socket.take_error()? {
-        Some(error) => Err(error),
-        None => Ok(socket),
+        // The same socket under a second descriptor, in the one type of the engine that can wait for readiness.
+        let writable = async |socket: &Socket| {
+            let same = engine(socket.try_clone()?.into())?;
+            same.writable(false).await
+        };
+        let socket = dial::connect(address, options, writable).await?;
+        Self::on(socket.into(), blocking)
     }
 }
 
 /// The engine's type for any stream socket. It is called after TCP and does nothing that Unix sockets do not know.
 pub(super) fn engine(socket: OwnedFd) -> io::Result<Engine> {
     Engine::from_std(TcpStream::from(socket))
-}
-
-impl RecvHalf for MonoioStream {
-    type Lease = Lease;
-
-    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
-        self.recv.recv()
-    }
-}
-
-impl SendHalf for MonoioStream {
-    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        self.send.send_all(bytes)
-    }
-
-    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
-        self.send.shutdown_write()
-    }
-}
-
-impl Stream for MonoioStream {
-    type Recv = MonoioRecv;
-    type Send = MonoioSend;
-
-    fn into_split(self) -> (MonoioRecv, MonoioSend) {
-        (self.recv, self.send)
-    }
 }
 
 /// The receiving half.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    backend::{Bytes, RecvHalf, SendHalf, Stream, bytes},
+    backend::{Bytes, Halves, RecvHalf, SendHalf, bytes},
     context,
     executor::Open,
     lease::{Class, Lease, Sizing},
@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io::{self, ErrorKind},
     rc::Rc,
     task::Poll,
@@ -53,13 +53,8 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// A connection of one shard.
-#[derive(Debug)]
-pub struct SimStream {
-    // In this order: the receiving half is to be closed first, so that the closing of the other sees whether all was received.
-    recv: SimRecv,
-    send: SimSend,
-}
+/// A connection of one shard. The receiving half is closed first, so that the closing of the other sees whether all was received.
+pub type SimStream = Halves<SimRecv, SimSend>;
 
 impl SimStream {
     pub(super) fn adopt(mut socket: SimSocket, options: &StreamOptions) -> io::Result<Self> {
@@ -70,10 +65,10 @@ impl SimStream {
             None => Err(ErrorKind::NotConnected.into()),
         })?;
         socket.is_adopted = true;
-        Ok(Self::new(&place, id, 1))
+        Ok(Self::on(&place, id, 1))
     }
 
-    fn new(place: &Place, connection: u64, side: usize) -> Self {
+    fn on(place: &Place, connection: u64, side: usize) -> Self {
         let open = Open::new(context::current());
         let end = |half| End {
             net: place.net.clone(),
@@ -82,18 +77,17 @@ impl SimStream {
             side,
             half,
         };
-        Self {
-            recv: SimRecv {
-                end: end(Half::Recv),
-                open: open.clone(),
-                sizing: Sizing::default(),
-            },
-            send: SimSend {
-                end: end(Half::Send),
-                _open: open,
-                is_midway: false,
-            },
-        }
+        let recv = SimRecv {
+            end: end(Half::Recv),
+            open: open.clone(),
+            sizing: Sizing::default(),
+        };
+        let send = SimSend {
+            end: end(Half::Send),
+            _open: open,
+            is_midway: false,
+        };
+        Self::new(recv, send)
     }
 
     pub(super) async fn connect(address: &Address, options: &StreamOptions) -> io::Result<Self> {
@@ -113,7 +107,7 @@ impl SimStream {
             let waiter = Waiter::new(place.shard, cx);
             place.net.with(|state| state.attempted(attempt.1, waiter))
         });
-        Ok(Self::new(&place, connection.await?, 0))
+        Ok(Self::on(&place, connection.await?, 0))
     }
 }
 
@@ -140,33 +134,6 @@ impl fmt::Debug for End {
             .field("side", &self.side)
             .field("half", &self.half)
             .finish_non_exhaustive()
-    }
-}
-
-impl RecvHalf for SimStream {
-    type Lease = Lease;
-
-    fn recv(&mut self) -> impl Future<Output = io::Result<Lease>> {
-        self.recv.recv()
-    }
-}
-
-impl SendHalf for SimStream {
-    fn send_all<B: Bytes>(&mut self, bytes: B) -> impl Future<Output = (io::Result<()>, B)> {
-        self.send.send_all(bytes)
-    }
-
-    fn shutdown_write(&mut self) -> impl Future<Output = io::Result<()>> {
-        self.send.shutdown_write()
-    }
-}
-
-impl Stream for SimStream {
-    type Recv = SimRecv;
-    type Send = SimSend;
-
-    fn into_split(self) -> (SimRecv, SimSend) {
-        (self.recv, self.send)
     }
 }
 
