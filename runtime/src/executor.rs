@@ -28,6 +28,7 @@ use slab::Slab;
 use std::{
     any::Any,
     cell::{Cell, RefCell},
+    fmt,
     future::{Future, poll_fn},
     io,
     panic::Location,
@@ -99,8 +100,8 @@ pub(crate) trait Idle {
 impl Core {
     /// Polls of tasks in one turn.
     pub(crate) const BUDGET: usize = 256;
-    /// Sends and receives that a task may do in one poll. With a readiness engine a peer that floods has always sent more, so that its
-    /// task would never wait, and nobody else run.
+    /// Sends, receives and accepted connections that a task may have in one poll. With a readiness engine a peer that floods has always
+    /// sent more, so that its task would never wait, and nobody else run.
     pub(crate) const AT_ONCE: u32 = 32;
     /// How often idle buffers are looked for.
     const SWEEP_EVERY: Duration = Duration::from_millis(250);
@@ -513,6 +514,14 @@ impl Core {
         if let Some(waiting) = self.on_task_end.take() {
             waiting.wake();
         }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
     }
 }
 

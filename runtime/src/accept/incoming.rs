@@ -41,11 +41,17 @@ impl<B: Backend> Incoming<B> {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(B::Stream, Address)>> {
+        if self.core().gives_way(cx) {
+            return Poll::Pending;
+        }
         // Watching first: what is left after the queue was seen empty wakes this future.
         self.watch.set(cx);
         while let Some((socket, peer)) = self.inbox.take() {
             match B::adopt_stream(socket, &self.options) {
-                Ok(stream) => return Poll::Ready(Some((stream, peer))),
+                Ok(stream) => {
+                    self.core().done_at_once();
+                    return Poll::Ready(Some((stream, peer)));
+                }
                 Err(_) => self.core().counters().accept_errors.add(1),
             }
         }

@@ -1,15 +1,21 @@
 //! A UDP socket of the operating system, which never waits: the same for every engine that uses such.
 
-use crate::datagram::{Batch, Outbox, SendError, Slot};
+use crate::{
+    context,
+    datagram::{Batch, Outbox, SendError, Slot},
+    executor::Core,
+};
 use shardloop_platform::{
     datagram::{self, MAX_SLOTS, Outgoing},
     socket::socket_memory,
 };
 use std::{
     cell::Cell,
+    future::Future,
     io,
     net::{SocketAddr, UdpSocket},
     os::fd::{AsFd, BorrowedFd},
+    rc::Rc,
 };
 
 /// Datagrams sent with one system call.
@@ -19,6 +25,7 @@ const SENT_AT_ONCE: usize = 32;
 #[derive(Debug)]
 pub(crate) struct KernelDatagrams {
     socket: UdpSocket,
+    core: Rc<Core>,
     incoming: datagram::Batch,
     outgoing: datagram::Batch,
     /// The kernel's own counter when it was last asked, which has 32 bits, and what it has counted all in all.
@@ -30,10 +37,16 @@ impl KernelDatagrams {
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
+            core: context::current(),
             incoming: datagram::Batch::new(1),
             outgoing: datagram::Batch::new(SENT_AT_ONCE),
             dropped: Cell::default(),
         })
+    }
+
+    /// To be awaited before receiving or sending: what never waits is to give way, too.
+    pub(crate) fn give_way(&self) -> impl Future<Output = ()> {
+        self.core.give_way()
     }
 
     /// Fills `batch` with what is there, after forgetting what it held. False if nothing is.
@@ -50,6 +63,7 @@ impl KernelDatagrams {
             bytes: datagram.bytes,
             truncated: datagram.truncated,
         }));
+        self.core.done_at_once();
         Ok(!batch.is_empty())
     }
 
@@ -61,6 +75,7 @@ impl KernelDatagrams {
         });
         let sent = datagram::send_batch(&self.socket, &mut self.outgoing, outgoing);
         outbox.advance(sent.datagrams);
+        self.core.done_at_once();
         match sent.error {
             Some(error) => Err(outbox.fail(error)),
             None => Ok(outbox.is_empty()),

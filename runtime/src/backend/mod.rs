@@ -202,6 +202,9 @@ pub trait Listener: 'static {
 }
 
 /// The receiving side of a connection.
+///
+/// What this and the other operations here do without waiting is bounded: after 32 of them in one poll a task lets others run, so a
+/// loop over a peer that never pauses keeps its shard from nobody.
 pub trait RecvHalf {
     /// A filled buffer. It returns to its pool on drop, and can be sent as it is.
     type Lease: Deref<Target = [u8]> + DerefMut + Bytes;

@@ -56,6 +56,8 @@ impl<B: Backend> DatagramSocket<B> {
 impl Share {
     async fn recv(&mut self, batch: &mut Batch) {
         batch.clear();
+        let core = self.watch.core().clone();
+        core.give_way().await;
         poll_fn(|cx| {
             // Watching first: what is left after the letterbox was seen empty wakes this future.
             self.watch.set(cx);
@@ -71,6 +73,7 @@ impl Share {
             }
         })
         .await;
+        core.done_at_once();
     }
 
     /// Moves datagrams over. False if the batch is full.

@@ -26,6 +26,7 @@ on_every_engine!(
     ports_are_resolved_once,
     several_endpoints_are_kept_apart,
     a_dropped_next_loses_no_connection,
+    connections_that_never_pause_starve_nobody,
     several_tasks_take_from_one_endpoint,
     a_shard_that_has_ended_is_given_nothing;
     kernel
@@ -274,6 +275,28 @@ fn a_dropped_next_loses_no_connection<B: Engine>() {
         }
     });
     assert_eq!(served.load(Ordering::Relaxed), COUNT);
+}
+
+fn connections_that_never_pause_starve_nobody<B: Engine>() {
+    const COUNT: u64 = 200;
+    let service = async |shard: Shard<B>| {
+        while shard.metrics().accepted < COUNT {
+            shardloop::time::yield_now().await;
+        }
+        // All of them wait for this shard by now.
+        let mut incoming = shard.incoming(0);
+        let turns = engine::count_turns(&shard);
+        for _ in 0..COUNT {
+            incoming.next().await.expect("it waits");
+        }
+        assert!(turns.get() > 3, "others ran {} times", turns.get());
+    };
+    B::serve(plan(1, Accept::Handoff), service, async |_, server| {
+        let mut clients = Vec::new();
+        for _ in 0..COUNT {
+            clients.push(Talk::<B>::to(&server).await);
+        }
+    });
 }
 
 fn several_tasks_take_from_one_endpoint<B: Engine>() {

@@ -9,7 +9,7 @@ use shardloop::{
     datagram::LARGEST_BYTES, launch, race, stopping, time,
 };
 use shardloop_platform::socket::REUSE_PORT_SPREADS;
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 on_every_engine!(
     every_size_comes_back_from_where_it_was_sent_to,
@@ -17,6 +17,7 @@ on_every_engine!(
     many_are_received_at_a_time_and_in_order,
     a_batch_that_is_full_leaves_the_rest_for_the_next,
     dropped_and_raced_receives_lose_nothing,
+    receives_that_never_wait_starve_nobody,
     one_that_cannot_be_sent_is_named_and_the_others_go_on,
     what_is_cut_says_so,
     shards_share_an_address_by_handing_out,
@@ -163,6 +164,23 @@ fn dropped_and_raced_receives_lose_nothing<B: Backend>() {
         sending.await.expect("no panic");
         assert_eq!(seen, (0..COUNT).collect::<Vec<_>>());
         assert!(given_up > 0, "no receive was given up");
+    });
+}
+
+fn receives_that_never_wait_starve_nobody<B: Backend>() {
+    const COUNT: u32 = 200;
+    on_shard::<B, _>(async |shard: Shard<B>| {
+        let (mut from, mut to) = (socket::<B>(engine::v4()), socket::<B>(engine::v4()));
+        send_numbers(&mut from, to.address().expect("bound"), 0..COUNT).await;
+        if engine::is_simulated::<B>() {
+            time::sleep(Duration::from_secs(1)).await; // tidy: sleep of virtual time, until all has arrived
+        }
+        let turns = engine::count_turns(&shard);
+        let mut batch = Batch::new(1, 4);
+        for _ in 0..COUNT {
+            to.recv(&mut batch).await.expect("receiving works");
+        }
+        assert!(turns.get() > 3, "others ran {} times", turns.get());
     });
 }
 

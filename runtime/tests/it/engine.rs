@@ -7,9 +7,11 @@ use shardloop::{
 };
 use shardloop_platform::usage;
 use std::{
+    cell::Cell,
     io::{BufRead, BufReader, Lines, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{ChildStdout, Command, Stdio},
+    rc::Rc,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -201,7 +203,9 @@ pub(crate) trait Engine: Backend {
             stopper: running.stopper(),
         };
         let asked = on_shard::<Self, T>(async move |shard| client(shard, server.clone()).await);
-        (finish(running), asked)
+        let report = finish(running);
+        assert_nobody_panicked(&report);
+        (report, asked)
     }
 }
 
@@ -230,6 +234,7 @@ impl Engine for Sim {
         let (served, asked) = (outcome.report(&serving), outcome.report(&asking));
         assert_clean(&served);
         assert_clean(&asked);
+        assert_nobody_panicked(&served);
         assert_ne!(outcome.verdict(), Err(sim::Fault::Stalled));
         let asked = asked.shards.into_iter().next().expect("one shard").result;
         (served, asked.expect("the client is content"))
@@ -307,6 +312,11 @@ pub(crate) fn cut_off<T>(running: Running<T>) -> Report<T> {
     report
 }
 
+/// What fails on a shard fails the test: a panic there is no panic here.
+fn assert_nobody_panicked<T>(report: &Report<T>) {
+    assert_eq!(report.first_panic(), None);
+}
+
 pub(crate) fn assert_clean<T>(report: &Report<T>) {
     for shard in &report.shards {
         let left = (shard.tasks_left, shard.operations_left);
@@ -317,6 +327,20 @@ pub(crate) fn assert_clean<T>(report: &Report<T>) {
             shard.index
         );
     }
+}
+
+/// Counts how often others may run, in a task of its own that ends once nobody wants to know any more.
+pub(crate) fn count_turns<B: Backend>(shard: &Shard<B>) -> Rc<Cell<u32>> {
+    let turns = Rc::new(Cell::new(0));
+    let counter = turns.clone();
+    let counting = async move {
+        while Rc::strong_count(&counter) > 1 {
+            shardloop::time::yield_now().await;
+            counter.set(counter.get() + 1);
+        }
+    };
+    shard.spawn(counting).detach();
+    turns
 }
 
 /// Serves every connection of the first endpoint with an echo, until the shard is asked to end.

@@ -31,6 +31,7 @@ impl GlommioDatagram {
 
 impl Datagram for GlommioDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
+        self.socket.give_way().await;
         while !self.socket.receive(batch)? {
             self.to_receive.wait(&self.socket).await?;
         }
@@ -38,6 +39,7 @@ impl Datagram for GlommioDatagram {
     }
 
     async fn send(&mut self, outbox: &mut Outbox) -> Result<(), SendError> {
+        self.socket.give_way().await;
         while !self.socket.send(outbox)? {
             if let Err(error) = self.to_send.wait(&self.socket).await {
                 return Err(outbox.fail(error));

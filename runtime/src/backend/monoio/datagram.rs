@@ -31,6 +31,7 @@ impl MonoioDatagram {
 
 impl Datagram for MonoioDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
+        self.socket.give_way().await;
         while !self.socket.receive(batch)? {
             // Not relaxed: the engine must forget the readiness that was used up.
             self.readiness.readable(false).await?;
@@ -39,6 +40,7 @@ impl Datagram for MonoioDatagram {
     }
 
     async fn send(&mut self, outbox: &mut Outbox) -> Result<(), SendError> {
+        self.socket.give_way().await;
         while !self.socket.send(outbox)? {
             if let Err(error) = self.readiness.writable(false).await {
                 return Err(outbox.fail(error));

@@ -10,7 +10,9 @@ use crate::{
     address::Address,
     backend::Datagram,
     bind_error::BindError,
+    context,
     datagram::{Batch, LARGEST_BYTES, Outbox, SendError},
+    executor::Core,
     options::DatagramEndpoint,
 };
 use shardloop_platform::socket::BindCause;
@@ -20,6 +22,7 @@ use std::{
     future::poll_fn,
     io::{self, ErrorKind},
     net::SocketAddr,
+    rc::Rc,
     task::Poll,
 };
 
@@ -280,6 +283,7 @@ impl fmt::Debug for SimBoundDatagram {
 pub struct SimDatagram {
     bound: SimBoundDatagram,
     shard: usize,
+    core: Rc<Core>,
 }
 
 impl SimDatagram {
@@ -288,6 +292,7 @@ impl SimDatagram {
         Ok(Self {
             bound,
             shard: place.shard,
+            core: context::current(),
         })
     }
 }
@@ -295,15 +300,20 @@ impl SimDatagram {
 impl Datagram for SimDatagram {
     async fn recv(&mut self, batch: &mut Batch) -> io::Result<()> {
         batch.clear();
-        poll_fn(|cx| {
+        self.core.give_way().await;
+        let received = poll_fn(|cx| {
             let waiter = Waiter::new(self.shard, cx);
             let (net, socket) = (&self.bound.net, self.bound.socket);
             net.with(|state| state.receive(socket, batch, waiter))
-        })
-        .await
+        });
+        let received = received.await;
+        self.core.done_at_once();
+        received
     }
 
     async fn send(&mut self, outbox: &mut Outbox) -> Result<(), SendError> {
+        self.core.give_way().await;
+        self.core.done_at_once();
         let (net, socket) = (&self.bound.net, self.bound.socket);
         loop {
             let first = outbox.iter().next();

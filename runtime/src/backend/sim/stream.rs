@@ -84,7 +84,7 @@ impl SimStream {
         };
         let send = SimSend {
             end: end(Half::Send),
-            _open: open,
+            open,
             is_midway: false,
         };
         Self::new(recv, send)
@@ -156,6 +156,7 @@ impl RecvHalf for SimRecv {
             ..
         } = &self.end;
         let core = self.open.core();
+        core.give_way().await;
         let pool = core.pool();
         let class = self.sizing.class();
         let received = poll_fn(|cx| {
@@ -163,6 +164,7 @@ impl RecvHalf for SimRecv {
             net.with(|state| state.read(*connection, *side, || pool.take(class), waiter))
         });
         let received = received.await?;
+        core.done_at_once();
         core.want_sweep();
         let Some((vacant, count)) = received else {
             return Ok(pool.take(Class::SMALLEST).filled(0));
@@ -183,7 +185,7 @@ impl fmt::Debug for SimRecv {
 /// The sending half.
 pub struct SimSend {
     end: End,
-    _open: Rc<Open>,
+    open: Rc<Open>,
     /// A send is under way, was dropped under way, or has failed.
     is_midway: bool,
 }
@@ -202,6 +204,9 @@ impl SendHalf for SimSend {
         if self.is_midway {
             return (Err(bytes::dropped_midway()), bytes);
         }
+        let core = self.open.core();
+        core.give_way().await;
+        core.done_at_once();
         self.is_midway = true;
         let end = &self.end;
         let mut sent = 0;
