@@ -2,7 +2,7 @@
 
 use crate::{
     client::Seeded,
-    engine::{self, assert_clean, on_every_engine, on_shard, skip},
+    engine::{self, assert_clean, assert_nobody_panicked, on_every_engine, on_shard, skip},
 };
 use shardloop::{
     Accept, Backend, Batch, Datagram, DatagramEndpoint, Either, Outbox, Plan, Shard,
@@ -246,6 +246,7 @@ fn shards_share_an_address<B: Backend>(accept: Accept) {
     assert_ne!(running.datagram_addresses()[0].port(), 0);
     let report = running.wait();
     assert_clean(&report);
+    assert_nobody_panicked(&report);
     let heard = report.shards[0].result.as_ref().expect("no panic");
     assert_eq!(heard.iter().copied().collect::<Vec<_>>(), [0, 1, 2]);
 }

@@ -313,7 +313,7 @@ pub(crate) fn cut_off<T>(running: Running<T>) -> Report<T> {
 }
 
 /// What fails on a shard fails the test: a panic there is no panic here.
-fn assert_nobody_panicked<T>(report: &Report<T>) {
+pub(crate) fn assert_nobody_panicked<T>(report: &Report<T>) {
     assert_eq!(report.first_panic(), None);
 }
 
