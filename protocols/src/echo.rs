@@ -38,10 +38,7 @@ impl StreamMachine for Echo {
         debug_assert!(out.is_empty(), "drain the output before the next call");
         let consumed = input.len().min(TURN_OUTPUT_BYTES);
         if consumed == 0 {
-            return Ok(Step {
-                consumed,
-                next: Next::NeedInput,
-            });
+            return Ok(Step::need_input(consumed));
         }
         let flow = app.message(&mut input[..consumed], Reply { out });
         let next = if flow == Flow::Pause || consumed < input.len() {
@@ -58,10 +55,7 @@ impl StreamMachine for Echo {
         _unread: usize,
         _out: &mut Vec<u8>,
     ) -> Result<Step, Infallible> {
-        Ok(Step {
-            consumed: 0,
-            next: Next::Close,
-        })
+        Ok(Step::close(0))
     }
 
     fn timeout(&self) -> Option<Instant> {
@@ -69,10 +63,7 @@ impl StreamMachine for Echo {
     }
 
     fn handle_timeout(&mut self, _now: Instant, _out: &mut Vec<u8>) -> Result<Step, Infallible> {
-        Ok(Step {
-            consumed: 0,
-            next: Next::NeedInput,
-        })
+        Ok(Step::need_input(0))
     }
 
     fn send<R>(

@@ -4,7 +4,7 @@
 //! there: nothing is buffered for it.
 
 use crate::machine::{
-    App, Fault, Flow, Next, Side, Step, StreamMachine, TURN_MESSAGES, TURN_OUTPUT_BYTES,
+    App, Fault, Flow, Side, Step, StreamMachine, TURN_MESSAGES, TURN_OUTPUT_BYTES,
 };
 use std::{fmt, time::Instant};
 
@@ -95,10 +95,7 @@ impl StreamMachine for Length {
         let mut consumed = 0;
         for _ in 0..TURN_MESSAGES {
             let Some(end) = self.frame(&input[consumed..])? else {
-                return Ok(Step {
-                    consumed,
-                    next: Next::NeedInput,
-                });
+                return Ok(Step::need_input(consumed));
             };
             let message = &mut input[consumed + HEADER_BYTES..consumed + end];
             let reply = Reply {
@@ -111,10 +108,7 @@ impl StreamMachine for Length {
                 break;
             }
         }
-        Ok(Step {
-            consumed,
-            next: Next::Again,
-        })
+        Ok(Step::again(consumed))
     }
 
     fn end_of_input(
@@ -124,10 +118,7 @@ impl StreamMachine for Length {
         _out: &mut Vec<u8>,
     ) -> Result<Step, LengthError> {
         match unread {
-            0 => Ok(Step {
-                consumed: 0,
-                next: Next::Close,
-            }),
+            0 => Ok(Step::close(0)),
             bytes => Err(LengthError::Truncated {
                 unread_bytes: bytes,
             }),
@@ -139,10 +130,7 @@ impl StreamMachine for Length {
     }
 
     fn handle_timeout(&mut self, _now: Instant, _out: &mut Vec<u8>) -> Result<Step, LengthError> {
-        Ok(Step {
-            consumed: 0,
-            next: Next::NeedInput,
-        })
+        Ok(Step::need_input(0))
     }
 
     fn send<R>(

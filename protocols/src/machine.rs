@@ -2,9 +2,9 @@
 //!
 //! # The drain rule
 //!
-//! *After every mutation, drain the output before the next one.* Whoever calls [`handle`](StreamMachine::handle),
-//! [`end_of_input`](StreamMachine::end_of_input), [`handle_timeout`](StreamMachine::handle_timeout) or
-//! [`send`](StreamMachine::send) takes what stands in `out` (sends it, or hands it to the layer below) and empties it before the
+//! *After every mutation, drain the output before the next one.* Whoever calls [`start`](StreamMachine::start),
+//! [`handle`](StreamMachine::handle), [`end_of_input`](StreamMachine::end_of_input),
+//! [`handle_timeout`](StreamMachine::handle_timeout), [`send`](StreamMachine::send) or [`close`](StreamMachine::close) takes what stands in `out` (sends it, or hands it to the layer below) and empties it before the
 //! next of these calls. So a machine needs no memory for output, and back-pressure is plain: as long as output is pending nothing
 //! is read. The machines of this crate assert the rule in debug builds.
 //!
@@ -33,6 +33,28 @@ pub trait StreamMachine: Sized {
     type Reply<'r>;
     /// Why a connection cannot go on.
     type Error: Fault;
+
+    /// The connection is there and nothing has happened on it yet: puts out what does not wait for the peer (a client's hello), and
+    /// starts the deadline of a handshake. To be called once, before anything else.
+    ///
+    /// # Errors
+    /// The machine cannot begin.
+    fn start(&mut self, _now: Instant, _out: &mut Vec<u8>) -> Result<Step, Self::Error> {
+        Ok(Step::need_input(0))
+    }
+
+    /// Whether [`send`](Self::send) is possible now: a handshake is done, and the end was not said yet.
+    #[must_use]
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Bytes of messages that have begun to arrive, that the machine has consumed and has not shown to the application yet. Zero for a
+    /// machine that leaves what is not whole with its caller.
+    #[must_use]
+    fn held_bytes(&self) -> usize {
+        0
+    }
 
     /// Reads from the front of `input`; stops at its end, when `app` pauses, or at the bound of `out`
     /// ([`TURN_OUTPUT_BYTES`], [`TURN_MESSAGES`]). What is not consumed stays with the caller.
@@ -73,13 +95,23 @@ pub trait StreamMachine: Sized {
     /// Output nobody asked for: a push, a client's request. `f` writes through the machine's own framing.
     ///
     /// # Errors
-    /// The machine's state allows no output (a closed connection, a handshake that is not done).
+    /// The machine's state allows no output; see [`is_ready`](Self::is_ready). `f` was not called.
     fn send<R>(
         &mut self,
         now: Instant,
         out: &mut Vec<u8>,
         f: impl FnOnce(Self::Reply<'_>) -> R,
     ) -> Result<R, Self::Error>;
+
+    /// This end has nothing more to say: puts out the protocol's goodbye, if it has one. [`Next::Close`] if nothing is to be awaited
+    /// from the peer; else its goodbye is, and [`handle`](Self::handle) says when it has come. From then on the application sees no
+    /// message. Calling it again does nothing.
+    ///
+    /// # Errors
+    /// The machine's state does not allow a goodbye; the connection is to be closed without.
+    fn close(&mut self, _now: Instant, _out: &mut Vec<u8>) -> Result<Step, Self::Error> {
+        Ok(Step::close(0))
+    }
 }
 
 /// What is done with messages.
@@ -114,6 +146,32 @@ pub struct Step {
     pub consumed: usize,
     /// What it wants next.
     pub next: Next,
+}
+
+impl Step {
+    /// So much was consumed, and more input is wanted.
+    pub const fn need_input(consumed: usize) -> Self {
+        Self {
+            consumed,
+            next: Next::NeedInput,
+        }
+    }
+
+    /// So much was consumed, and the same call is wanted again.
+    pub const fn again(consumed: usize) -> Self {
+        Self {
+            consumed,
+            next: Next::Again,
+        }
+    }
+
+    /// So much was consumed, and the connection is to be closed.
+    pub const fn close(consumed: usize) -> Self {
+        Self {
+            consumed,
+            next: Next::Close,
+        }
+    }
 }
 
 /// What a machine wants next.
