@@ -69,6 +69,30 @@ where
     }
 }
 
+/// An application whose view of a connection can be compared.
+pub(crate) trait Witness: Clone {
+    /// Messages it was shown.
+    fn messages(&self) -> usize;
+    /// The longest reply it gives to so many bytes of input.
+    fn longest_reply_bytes(&self, input_bytes: usize) -> usize;
+    /// What it was shown, as far as it does not depend on how the input was cut.
+    fn into_notes(self) -> Vec<u8>;
+}
+
+impl Witness for Answering {
+    fn messages(&self) -> usize {
+        self.messages
+    }
+
+    fn longest_reply_bytes(&self, input_bytes: usize) -> usize {
+        self.padding_bytes + input_bytes + 4
+    }
+
+    fn into_notes(self) -> Vec<u8> {
+        self.notes
+    }
+}
+
 /// What a machine made of a byte string.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -79,9 +103,9 @@ pub(crate) struct Outcome {
 }
 
 /// One connection, driven as the contract of the machines says.
-pub(crate) struct Feed<M> {
+pub(crate) struct Feed<M, A = Answering> {
     pub(crate) machine: M,
-    pub(crate) app: Answering,
+    pub(crate) app: A,
     pub(crate) output: Vec<u8>,
     layers: usize,
     pending: Vec<u8>,
@@ -89,12 +113,8 @@ pub(crate) struct Feed<M> {
     end: Option<Result<Next, String>>,
 }
 
-impl<M> Feed<M>
-where
-    M: for<'m> StreamMachine<Message<'m> = &'m mut [u8]>,
-    for<'r> M::Reply<'r>: Answer,
-{
-    pub(crate) fn new(machine: M, app: Answering, layers: usize) -> Self {
+impl<M: StreamMachine, A: App<M> + Witness> Feed<M, A> {
+    pub(crate) fn new(machine: M, app: A, layers: usize) -> Self {
         let now = Instant::now();
         Self {
             machine,
@@ -112,11 +132,11 @@ where
         self.pending.extend_from_slice(piece);
         let mut idle = 0;
         while self.end.is_none() {
-            let before = (self.pending.len(), self.app.messages);
+            let before = (self.pending.len(), self.app.messages());
             if !self.call() {
                 break;
             }
-            let progress = before != (self.pending.len(), self.app.messages);
+            let progress = before != (self.pending.len(), self.app.messages());
             idle = if progress { 0 } else { idle + 1 };
             assert!(
                 idle < 3,
@@ -127,15 +147,15 @@ where
 
     /// One call of `handle`; whether it wants another.
     fn call(&mut self) -> bool {
-        let (mut out, before, told) = (Vec::new(), self.pending.clone(), self.app.messages);
+        let (mut out, before, told) = (Vec::new(), self.pending.clone(), self.app.messages());
         let step = self
             .machine
             .handle(self.now, &mut self.pending, &mut self.app, &mut out);
         assert!(
-            self.app.messages - told <= TURN_MESSAGES,
+            self.app.messages() - told <= TURN_MESSAGES,
             "more messages than one call may bring"
         );
-        let reply_bytes = self.app.padding_bytes + before.len() + 4;
+        let reply_bytes = self.app.longest_reply_bytes(before.len());
         // A layer stops at the bound, but cannot cut short the inner call that crosses it; and it adds headers.
         let bound = (self.layers + 1) * TURN_OUTPUT_BYTES + reply_bytes;
         let bound = bound + bound * self.layers / 100;
@@ -176,7 +196,7 @@ where
         });
         self.output.append(&mut out);
         Outcome {
-            notes: self.app.notes,
+            notes: self.app.into_notes(),
             output: self.output,
             end,
         }
@@ -184,23 +204,28 @@ where
 }
 
 /// A byte string for a machine, and how its output is to be compared.
-pub(crate) struct Case<M> {
+pub(crate) struct Case<M, A = Answering> {
     pub(crate) machine: fn() -> M,
-    pub(crate) app: Answering,
+    pub(crate) app: A,
     pub(crate) layers: usize,
     /// Undoes the framing of layers, which may cut the output differently.
     pub(crate) decode: fn(&[u8]) -> Vec<u8>,
 }
 
-impl<M> Case<M>
+impl<M: StreamMachine> Case<M>
 where
-    M: for<'m> StreamMachine<Message<'m> = &'m mut [u8]>,
-    for<'r> M::Reply<'r>: Answer,
+    Answering: App<M>,
 {
     pub(crate) fn plain(machine: fn() -> M) -> Self {
+        Self::with(machine, Answering::default())
+    }
+}
+
+impl<M: StreamMachine, A: App<M> + Witness> Case<M, A> {
+    pub(crate) fn with(machine: fn() -> M, app: A) -> Self {
         Self {
             machine,
-            app: Answering::default(),
+            app,
             layers: 0,
             decode: <[u8]>::to_vec,
         }
