@@ -1,9 +1,22 @@
 //! One connection: a stream, the machine that speaks on it, and what is on its way between them.
 
-use super::{Host, Turn, input::Input, spare};
-use crate::machine::{App, Fault, Next, Side, StreamMachine};
-use shardloop::Stream;
-use std::{error::Error, fmt, io, ops::Deref};
+use super::{
+    Host, Turn,
+    clock::{Clock, HostClock},
+    input::Input,
+    spare,
+};
+use crate::machine::{App, Fault, Next, Side, Step, StreamMachine};
+use shardloop::{SendHalf, Stream};
+use std::{
+    error::Error,
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    ops::Deref,
+    pin::pin,
+    task::Poll,
+};
 
 /// A stream with a machine on it, server or client.
 ///
@@ -79,9 +92,9 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.machine.timeout()
     }
 
-    /// Bytes of a message that has not fully arrived.
+    /// Bytes of a message that has not fully arrived, the machine's and those it has not consumed.
     pub fn unread(&self) -> usize {
-        self.input.unread()
+        self.input.unread() + self.machine.held_bytes()
     }
 
     /// Whether the peer will send nothing more, as far as was received.
@@ -104,6 +117,45 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.stream
     }
 
+    /// Lets the machine begin: sends what it says first. To be called once, before anything else; a protocol in which nobody speaks
+    /// first and nothing is late needs no such call.
+    ///
+    /// # Errors
+    /// The machine cannot begin, or the stream cannot send.
+    pub async fn start(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
+        let alarm = pin!(None);
+        self.start_by(&mut HostClock::new(host, |at| host.sleep_until(at), alarm))
+            .await
+    }
+
+    /// As [`start`](Self::start).
+    pub(super) async fn start_by(
+        &mut self,
+        clock: &mut impl Clock,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        let step = self.machine.start(clock.now(), &mut self.out);
+        self.conclude(step, clock).await
+    }
+
+    /// Says goodbye. [`Turned::Open`] means that the peer's is awaited: receive and work off until it has come.
+    ///
+    /// # Errors
+    /// The machine allows no goodbye, or the stream cannot send.
+    pub async fn close(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
+        let alarm = pin!(None);
+        self.close_by(&mut HostClock::new(host, |at| host.sleep_until(at), alarm))
+            .await
+    }
+
+    /// As [`close`](Self::close).
+    pub(super) async fn close_by(
+        &mut self,
+        clock: &mut impl Clock,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        let step = self.machine.close(clock.now(), &mut self.out);
+        self.conclude(step, clock).await
+    }
+
     /// Sends output nobody asked for: a request, a push.
     ///
     /// # Errors
@@ -113,9 +165,11 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         host: &impl Host,
         f: impl FnOnce(M::Reply<'_>) -> R,
     ) -> Result<R, DriveError<M::Error>> {
+        let alarm = pin!(None);
+        let clock = &mut HostClock::new(host, |at| host.sleep_until(at), alarm);
         self.borrow_buffer();
-        let value = self.machine.send(host.now(), &mut self.out, f);
-        self.flush().await?;
+        let value = self.machine.send(clock.now(), &mut self.out, f);
+        self.flush(clock).await?;
         value.map_err(DriveError::Protocol)
     }
 
@@ -151,25 +205,51 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         app: &mut impl App<M>,
         received: Received<S::Lease>,
     ) -> Result<Turned, DriveError<M::Error>> {
-        self.work_off_until(host, app, received, |_| false).await
+        let alarm = pin!(None);
+        let clock = &mut HostClock::new(host, |at| host.sleep_until(at), alarm);
+        self.work_off_until(clock, app, received, |_| false).await
+    }
+
+    /// As [`work_off`](Self::work_off), without anything new: goes on with what has arrived and was left. For a machine that took
+    /// nothing until it was [sent](Self::send) something, an answer that was owed.
+    ///
+    /// # Errors
+    /// As [`work_off`](Self::work_off).
+    pub async fn resume(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        let alarm = pin!(None);
+        let clock = &mut HostClock::new(host, |at| host.sleep_until(at), alarm);
+        self.show_all(clock, app, |_| false).await
     }
 
     /// As [`work_off`](Self::work_off), but only until `app` has had enough.
     pub(super) async fn work_off_until<A: App<M>>(
         &mut self,
-        host: &impl Host,
+        clock: &mut impl Clock,
         app: &mut A,
         received: Received<S::Lease>,
         has_enough: fn(&A) -> bool,
     ) -> Result<Turned, DriveError<M::Error>> {
         if received.0.is_empty() {
-            return self.end_of_input(host).await;
+            return self.end_of_input(clock).await;
         }
         self.turn.received(received.0.len());
         self.input.push(received.0);
+        self.show_all(clock, app, has_enough).await
+    }
+
+    async fn show_all<A: App<M>>(
+        &mut self,
+        clock: &mut impl Clock,
+        app: &mut A,
+        has_enough: fn(&A) -> bool,
+    ) -> Result<Turned, DriveError<M::Error>> {
         loop {
-            let next = self.show(host, app);
-            self.flush().await?;
+            let next = self.show(clock, app);
+            self.flush(clock).await?;
             match next? {
                 Next::Close => return Ok(Turned::Closed),
                 _ if has_enough(app) => return Ok(Turned::Open),
@@ -188,8 +268,18 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     /// # Errors
     /// As [`work_off`](Self::work_off).
     pub async fn timed_out(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
-        let step = self.machine.handle_timeout(host.now(), &mut self.out);
-        let turned = self.conclude(step).await?;
+        let alarm = pin!(None);
+        self.timed_out_by(&mut HostClock::new(host, |at| host.sleep_until(at), alarm))
+            .await
+    }
+
+    /// As [`timed_out`](Self::timed_out).
+    pub(super) async fn timed_out_by(
+        &mut self,
+        clock: &mut impl Clock,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        let step = self.machine.handle_timeout(clock.now(), &mut self.out);
+        let turned = self.conclude(step, clock).await?;
         // It counts, so that a machine whose deadline stays in the past does not keep the shard for itself.
         self.turn.received(0);
         self.turn.end_if_used_up().await;
@@ -204,19 +294,24 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.stream.shutdown_write().await
     }
 
-    async fn end_of_input(&mut self, host: &impl Host) -> Result<Turned, DriveError<M::Error>> {
+    async fn end_of_input(
+        &mut self,
+        clock: &mut impl Clock,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        let unread = self.input.unread();
         let step = self
             .machine
-            .end_of_input(host.now(), self.input.unread(), &mut self.out);
-        self.conclude(step).await?;
+            .end_of_input(clock.now(), unread, &mut self.out);
+        self.conclude(step, clock).await?;
         Ok(Turned::Closed)
     }
 
     async fn conclude(
         &mut self,
-        step: Result<crate::machine::Step, M::Error>,
+        step: Result<Step, M::Error>,
+        clock: &mut impl Clock,
     ) -> Result<Turned, DriveError<M::Error>> {
-        self.flush().await?;
+        self.flush(clock).await?;
         match step.map_err(DriveError::Protocol)?.next {
             Next::Close => Ok(Turned::Closed),
             Next::NeedInput | Next::Again => Ok(Turned::Open),
@@ -225,12 +320,12 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
 
     fn show(
         &mut self,
-        host: &impl Host,
+        clock: &impl Clock,
         app: &mut impl App<M>,
     ) -> Result<Next, DriveError<M::Error>> {
         debug_assert!(self.out.is_empty(), "drain the output before the next call");
         self.borrow_buffer();
-        let (machine, out, now) = (&mut self.machine, &mut self.out, host.now());
+        let (machine, out, now) = (&mut self.machine, &mut self.out, clock.now());
         self.input
             .show(|bytes| machine.handle(now, bytes, app, out))
             .map_err(DriveError::Protocol)
@@ -244,16 +339,42 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     }
 
     /// Sends what the machine has put out, and gives the buffer back.
-    async fn flush(&mut self) -> Result<(), DriveError<M::Error>> {
+    async fn flush(&mut self, clock: &mut impl Clock) -> Result<(), DriveError<M::Error>> {
         let mut out = std::mem::take(&mut self.out);
         let mut result = Ok(());
         if !out.is_empty() {
             self.turn.sent(out.len());
-            (result, out) = self.stream.send_all(out).await;
+            (result, out) = send_in_time(&mut self.stream, out, clock).await;
         }
         spare::give_back(out);
         result.map_err(DriveError::Stream)
     }
+}
+
+/// Sends all of `out`, or gives up in the end; then the buffer is gone with it.
+async fn send_in_time(
+    stream: &mut impl SendHalf,
+    out: Vec<u8>,
+    clock: &mut impl Clock,
+) -> (io::Result<()>, Vec<u8>) {
+    let mut send = pin!(stream.send_all(out));
+    let mut deadline = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(sent) = send.as_mut().poll(cx) {
+            return Poll::Ready(sent);
+        }
+        let at = *deadline.get_or_insert_with(|| clock.now() + clock.send_timeout());
+        clock
+            .poll_until(cx, at)
+            .map(|()| (Err(too_slow(clock)), Vec::new()))
+    })
+    .await
+}
+
+fn too_slow(clock: &impl Clock) -> io::Error {
+    let limit = clock.send_timeout();
+    let text = format!("the peer did not take what was sent within {limit:?}");
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// What a receive brought; to be worked off before the next.

@@ -3,7 +3,8 @@
 //! A driver receives, shows the machine what has come, sends what the machine answered, and only then receives again: pending output
 //! is back-pressure. Work per turn and connection is bounded ([`TURN_MESSAGES`],
 //! [`TURN_OUTPUT_BYTES`]); after as much, others have their turn, even if the stream always has more.
-//! An idle connection holds no buffer but the one its receive needs.
+//! An idle connection holds no buffer but the one its receive needs. A peer that takes nothing of what it is sent is given up after
+//! [`SEND_TIMEOUT`].
 //!
 //! [`serve`] is a server's connection from its first byte to its end, [`Connection`] the same in steps, for clients and for services
 //! with a mind of their own, [`echo`] plain bytes sent back in the very buffer they came in; [`serve_datagrams`] is a socket of
@@ -39,6 +40,7 @@
 //! Nothing here knows an engine: time and the wish to end come from a [`Host`], so the same functions run on shards ([`OnShard`]) and
 //! on any other runtime whose sockets implement `shardloop::Stream`.
 
+mod clock;
 mod connection;
 mod datagram;
 mod input;
@@ -54,8 +56,11 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+/// How long a send may take unless a [`Host`] says otherwise: 30 seconds.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a driver needs of the runtime it runs on.
 pub trait Host {
@@ -67,6 +72,13 @@ pub trait Host {
 
     /// Completes once connections are asked to finish what they have and to close.
     fn stopping(&self) -> impl Future<Output = ()>;
+
+    /// How long one send may take, from when the system first takes no more of it until all of it is taken: at most a turn's output
+    /// and a reply. A peer that is slower than that is given up ([`TimedOut`](std::io::ErrorKind::TimedOut)), so that peers who never
+    /// read cannot hold memory for ever. [`SEND_TIMEOUT`] by default.
+    fn send_timeout(&self) -> Duration {
+        SEND_TIMEOUT
+    }
 }
 
 /// The shard a driver runs on.

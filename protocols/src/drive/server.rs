@@ -2,6 +2,7 @@
 
 use super::{
     Host, Turn,
+    clock::{Clock, HostClock},
     connection::{Connection, DriveError, Turned},
     has_come,
 };
@@ -20,7 +21,8 @@ use std::{
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves `machine` on `stream` until the peer closes, the protocol ends, a fault happens, or `host` wants connections to end: then a
-/// message that has begun to arrive is awaited and answered, nothing more is taken, and the peer sees an orderly end.
+/// message that has begun to arrive is awaited and answered, nothing more is taken, the machine says its protocol's goodbye, and the
+/// peer sees an orderly end.
 ///
 /// # Errors
 /// Why the connection ended, if it was not in order. It is closed all the same.
@@ -47,37 +49,70 @@ async fn exchange<S: Stream, M: StreamMachine>(
     app: impl App<M>,
     host: &impl Host,
 ) -> Result<(), DriveError<M::Error>> {
-    let mut stop = pin!(host.stopping());
+    let (mut stop, alarm) = (pin!(host.stopping()), pin!(None));
+    let clock = &mut HostClock::new(host, |at| host.sleep_until(at), alarm);
     let mut app = Stoppable {
         app,
         stopped: false,
         done: false,
     };
+    if connection.start_by(clock).await? == Turned::Closed {
+        return Ok(());
+    }
     while !(app.done || app.stopped && connection.unread() == 0) {
-        let alarm = connection.timeout().map(|at| host.sleep_until(at));
-        let turned = match next(connection.stream(), alarm, stop.as_mut(), app.stopped).await {
-            Event::Received(lease) => {
-                let received = connection.received(lease)?;
-                let done = |app: &Stoppable<_>| app.done;
-                connection
-                    .work_off_until(host, &mut app, received, done)
-                    .await?
-            }
-            Event::TimedOut => connection.timed_out(host).await?,
+        let turned = match next(connection, clock, stop.as_mut(), app.stopped).await {
+            Event::Received(lease) => work_off(connection, clock, &mut app, lease).await?,
+            Event::TimedOut => connection.timed_out_by(clock).await?,
             Event::Stop => {
                 app.stopped = true;
                 continue;
             }
         };
         if turned == Turned::Closed {
-            break;
+            return Ok(());
         }
         // Input that never pauses is always first; it must not hide what else there is.
         if connection.turn_has_ended() {
             app.stopped = app.stopped || has_come(stop.as_mut()).await;
-            if tell_if_due(connection, host).await? == Turned::Closed {
-                break;
+            if tell_if_due(connection, clock).await? == Turned::Closed {
+                return Ok(());
             }
+        }
+    }
+    part(connection, clock, &mut app, host).await
+}
+
+async fn work_off<S: Stream, M: StreamMachine, A: App<M>>(
+    connection: &mut Connection<S, M>,
+    clock: &mut impl Clock,
+    app: &mut Stoppable<A>,
+    lease: io::Result<S::Lease>,
+) -> Result<Turned, DriveError<M::Error>> {
+    let received = connection.received(lease)?;
+    connection
+        .work_off_until(clock, app, received, |app| app.done)
+        .await
+}
+
+/// Says goodbye, and waits a while for the peer's.
+async fn part<S: Stream, M: StreamMachine, A: App<M>>(
+    connection: &mut Connection<S, M>,
+    clock: &mut impl Clock,
+    app: &mut Stoppable<A>,
+    host: &impl Host,
+) -> Result<(), DriveError<M::Error>> {
+    let mut late = pin!(host.sleep_until(host.now() + LINGER));
+    let mut turned = connection.close_by(clock).await?;
+    // What comes now is for the machine alone.
+    app.done = false;
+    while turned == Turned::Open {
+        turned = match next(connection, clock, late.as_mut(), false).await {
+            Event::Received(lease) => work_off(connection, clock, app, lease).await?,
+            Event::TimedOut => connection.timed_out_by(clock).await?,
+            Event::Stop => return Ok(()),
+        };
+        if connection.turn_has_ended() && has_come(late.as_mut()).await {
+            return Ok(());
         }
     }
     Ok(())
@@ -109,13 +144,14 @@ enum Event<L> {
 
 /// Waits for whatever is first. `stop` is left alone once it has completed. One future and not a nest of races: this is where a
 /// connection spends its life.
-async fn next<S: RecvHalf>(
-    stream: &mut S,
-    alarm: Option<impl Future<Output = ()>>,
+async fn next<S: Stream, M: StreamMachine>(
+    connection: &mut Connection<S, M>,
+    clock: &mut impl Clock,
     mut stop: Pin<&mut impl Future<Output = ()>>,
     stopped: bool,
 ) -> Event<S::Lease> {
-    let (mut receive, mut alarm) = (pin!(stream.recv()), pin!(alarm));
+    let deadline = connection.timeout();
+    let mut receive = pin!(connection.stream().recv());
     poll_fn(|cx| {
         if let Poll::Ready(lease) = receive.as_mut().poll(cx) {
             return Poll::Ready(Event::Received(lease));
@@ -123,8 +159,8 @@ async fn next<S: RecvHalf>(
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Event::Stop);
         }
-        match alarm.as_mut().as_pin_mut() {
-            Some(alarm) => alarm.poll(cx).map(|()| Event::TimedOut),
+        match deadline {
+            Some(at) => clock.poll_until(cx, at).map(|()| Event::TimedOut),
             None => Poll::Pending,
         }
     })
@@ -134,10 +170,10 @@ async fn next<S: RecvHalf>(
 /// Tells the machine if its deadline has come.
 async fn tell_if_due<S: Stream, M: StreamMachine>(
     connection: &mut Connection<S, M>,
-    host: &impl Host,
+    clock: &mut impl Clock,
 ) -> Result<Turned, DriveError<M::Error>> {
     match connection.timeout() {
-        Some(at) if at <= host.now() => connection.timed_out(host).await,
+        Some(at) if at <= clock.now() => connection.timed_out_by(clock).await,
         _ => Ok(Turned::Open),
     }
 }

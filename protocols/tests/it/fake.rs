@@ -41,7 +41,10 @@ struct State {
     /// Sends beyond as many bytes fail; each call sends all or nothing.
     send_limit: usize,
     sends_are_slow: bool,
+    sends_are_blocked: bool,
     write_shut_down: bool,
+    /// Alarms that were ever set.
+    alarms: usize,
     turn: Turn,
 }
 
@@ -67,7 +70,9 @@ impl World {
             sent: Vec::new(),
             send_limit: usize::MAX,
             sends_are_slow: false,
+            sends_are_blocked: false,
             write_shut_down: false,
+            alarms: 0,
             turn: Turn::default(),
         })))
     }
@@ -108,6 +113,15 @@ impl World {
     /// Each send takes a turn of the executor.
     pub(crate) fn slow_sends(&self) {
         self.change(|state| state.sends_are_slow = true);
+    }
+
+    /// From now on no send is taken, or again.
+    pub(crate) fn block_sends(&self, blocked: bool) {
+        self.change(|state| state.sends_are_blocked = blocked);
+    }
+
+    pub(crate) fn alarms(&self) -> usize {
+        self.0.borrow().alarms
     }
 
     pub(crate) fn sent(&self) -> Vec<u8> {
@@ -156,6 +170,7 @@ impl Host for World {
     }
 
     fn sleep_until(&self, deadline: Instant) -> impl Future<Output = ()> {
+        self.0.borrow_mut().alarms += 1;
         self.until(move |state| (state.now >= deadline).then_some(()))
     }
 
@@ -192,6 +207,10 @@ impl SendHalf for FakeStream {
             Poll::Ready(())
         })
         .await;
+        let taken = self
+            .world
+            .until(|state| (!state.sends_are_blocked).then_some(()));
+        taken.await;
         let result = self.world.0.borrow_mut().send(bytes.as_slice());
         (result, bytes)
     }
