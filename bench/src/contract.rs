@@ -207,6 +207,8 @@ pub(crate) struct Counters {
     pub(crate) connect_errors: u64,
     /// Send or receive calls that failed.
     pub(crate) io_errors: u64,
+    /// Connections ended because what came is against the protocol: a frame, a status, an alert.
+    pub(crate) protocol_errors: u64,
     /// 1 if the drain after the window did not finish in time.
     pub(crate) drain_timeouts: u64,
     /// Faults, of any kind above, seen during the warm-up.

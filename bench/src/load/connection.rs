@@ -1,7 +1,7 @@
 //! One connection: its socket, the beginning of a message that came in part, the requests the system has not taken yet.
 //!
-//! Input is read into a buffer that all connections share; only a message that is not there whole is kept, in `partial`, and the
-//! next read completes it in place. Output goes to the socket at once; only what the system does not take is kept, in `pending`,
+//! Input is read into a buffer that all connections share; only a message that is not there whole is kept, in `partial`. Where its
+//! length is known the next read completes it in place; else what was kept is a few bytes, which go in front of the next read. Output goes to the socket at once; only what the system does not take is kept, in `pending`,
 //! until the socket is writable. Both are bounded by the window: one message, and the requests outstanding.
 
 use super::{
@@ -16,10 +16,14 @@ use shardloop_protocols::{Next, Step};
 use std::{
     io::{self, IoSliceMut, Read, Write},
     mem,
+    net::Shutdown,
 };
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 * 1024;
+
+/// The longest beginning of a message that is kept where lengths are not known beforehand.
+const KEPT_BYTES: usize = READ_BYTES / 2;
 
 /// Requests gathered before they are written.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -35,8 +39,7 @@ pub(crate) struct Buffers {
 }
 
 /// What a connection's turn needs besides the connection.
-pub(crate) struct Station<'a, M> {
-    pub(crate) machine: &'a mut M,
+pub(crate) struct Station<'a> {
     pub(crate) traffic: &'a mut Traffic,
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) clock: Clock,
@@ -54,10 +57,12 @@ pub(crate) enum Came {
 
 /// One connection of the load.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection<M> {
     stream: TcpStream,
     token: Token,
+    machine: M,
     sequence: Sequence,
+    /// As long as a message where its length is known, else as long as what was kept.
     partial: Vec<u8>,
     partial_bytes: usize,
     pending: Backlog,
@@ -99,11 +104,12 @@ impl Buffers {
     }
 }
 
-impl Connection {
-    pub(crate) fn new(stream: TcpStream, token: Token, sequence: Sequence) -> Self {
+impl<M: Wire> Connection<M> {
+    pub(crate) fn new(stream: TcpStream, token: Token, machine: M, sequence: Sequence) -> Self {
         Self {
             stream,
             token,
+            machine,
             sequence,
             partial: Vec::new(),
             partial_bytes: 0,
@@ -137,18 +143,44 @@ impl Connection {
 
     /// Bytes that came and are no whole message.
     pub(crate) fn has_partial(&self) -> bool {
-        self.partial_bytes > 0
+        self.partial_bytes > 0 || self.machine.held_bytes() > 0
+    }
+
+    /// Requests may be sent.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.machine.is_ready()
+    }
+
+    /// What the machine says first.
+    pub(crate) fn start(&mut self, station: &mut Station<'_>) -> Result<(), Wrong> {
+        let step = self
+            .machine
+            .start(station.clock.epoch(), &mut station.buffers.turn);
+        station.buffers.drain_turn();
+        self.write_batch(station)?;
+        Self::go_on(step.map_err(M::wrong)?.next)
+    }
+
+    /// Says goodbye and nothing more. Whether the peer still hears it is its own affair.
+    pub(crate) fn part(mut self, station: &mut Station<'_>) {
+        let turn = &mut station.buffers.turn;
+        let said = self.machine.close(station.clock.epoch(), turn).is_ok();
+        station.buffers.drain_turn();
+        if said && self.write_batch(station).is_ok() {
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+        station.buffers.discard();
     }
 
     /// Issues up to `requests` and writes them.
-    pub(crate) fn begin<M: Wire>(
+    pub(crate) fn begin(
         &mut self,
         requests: usize,
-        station: &mut Station<'_, M>,
+        station: &mut Station<'_>,
     ) -> Result<(), Wrong> {
         for _ in 0..requests {
             let now = station.clock.epoch();
-            let machine = &mut *station.machine;
+            let machine = &mut self.machine;
             let turn = &mut station.buffers.turn;
             self.sequence.issue(station.traffic, |payload| {
                 let sent = machine.send(now, turn, |reply| M::request(reply, payload));
@@ -164,8 +196,12 @@ impl Connection {
 
     /// One read. `Err` at the end of the stream.
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Result<Came, Wrong> {
-        let result = if self.partial_bytes == 0 {
+        let kept = self.partial_bytes;
+        let result = if kept == 0 {
             self.stream.read(&mut buffers.input)
+        } else if kept == self.partial.len() {
+            buffers.input[..kept].copy_from_slice(&self.partial);
+            self.stream.read(&mut buffers.input[kept..])
         } else {
             self.stream.read_vectored(&mut [
                 IoSliceMut::new(&mut self.partial[self.partial_bytes..]),
@@ -177,7 +213,7 @@ impl Connection {
             Ok(0) => Err(Wrong::Disconnect(None)),
             Ok(bytes) => {
                 // A short read empties a stream socket: what comes later is announced, except an end that came along.
-                self.more = self.ending || bytes >= READ_BYTES;
+                self.more = self.ending || bytes + kept >= READ_BYTES;
                 Ok(Came::Bytes(bytes))
             }
             Err(error) => match error.kind() {
@@ -193,11 +229,11 @@ impl Connection {
     }
 
     /// Handles the replies that a read brought, and writes the requests that follow from them.
-    pub(crate) fn handle<M: Wire>(
+    pub(crate) fn handle(
         &mut self,
         bytes: usize,
         received_ns: u64,
-        station: &mut Station<'_, M>,
+        station: &mut Station<'_>,
     ) -> Result<(), Wrong> {
         let mut input = mem::take(&mut station.buffers.input);
         let result = self.handle_parts(&mut input, bytes, received_ns, station);
@@ -207,15 +243,17 @@ impl Connection {
     }
 
     /// The message that was there in part, then what stands behind it in `input`.
-    fn handle_parts<M: Wire>(
+    fn handle_parts(
         &mut self,
         input: &mut [u8],
         bytes: usize,
         received_ns: u64,
-        station: &mut Station<'_, M>,
+        station: &mut Station<'_>,
     ) -> Result<(), Wrong> {
         let mut behind = bytes;
-        if self.partial_bytes > 0 {
+        if self.partial_bytes == self.partial.len() {
+            behind += mem::take(&mut self.partial_bytes);
+        } else if self.partial_bytes > 0 {
             let taken = bytes.min(self.partial.len() - self.partial_bytes);
             behind -= taken;
             self.partial_bytes += taken;
@@ -229,16 +267,15 @@ impl Connection {
             self.partial_bytes = 0;
         }
         let consumed = self.handle_bytes(&mut input[..behind], received_ns, station)?;
-        self.keep::<M>(&input[consumed..behind], station.traffic);
-        Ok(())
+        self.keep(&input[consumed..behind], station.traffic)
     }
 
     /// Runs the machine over `input`. Returns how much of it was whole messages.
-    fn handle_bytes<M: Wire>(
+    fn handle_bytes(
         &mut self,
         input: &mut [u8],
         received_ns: u64,
-        station: &mut Station<'_, M>,
+        station: &mut Station<'_>,
     ) -> Result<usize, Wrong> {
         let mut consumed = 0;
         loop {
@@ -248,18 +285,27 @@ impl Connection {
             if station.buffers.batch.len() >= WRITE_BYTES {
                 self.write_batch(station)?;
             }
-            if step.next != Next::Again {
-                return Ok(consumed);
+            match step.next {
+                Next::Again => {}
+                next => return Self::go_on(next).map(|()| consumed),
             }
         }
     }
 
+    /// A client that is to close although nobody here asked for it was told so by its peer.
+    fn go_on(next: Next) -> Result<(), Wrong> {
+        match next {
+            Next::Close => Err(Wrong::Disconnect(None)),
+            Next::NeedInput | Next::Again => Ok(()),
+        }
+    }
+
     /// One call of the machine. What the conversation found wrong comes before what the machine did.
-    fn handle_turn<M: Wire>(
+    fn handle_turn(
         &mut self,
         input: &mut [u8],
         received_ns: u64,
-        station: &mut Station<'_, M>,
+        station: &mut Station<'_>,
     ) -> Result<Step, Wrong> {
         let mut exchange = Exchange {
             sequence: &mut self.sequence,
@@ -269,7 +315,7 @@ impl Connection {
         };
         let now = station.clock.instant(received_ns);
         let turn = &mut station.buffers.turn;
-        let step = station.machine.handle(now, input, &mut exchange, turn);
+        let step = self.machine.handle(now, input, &mut exchange, turn);
         match exchange.wrong {
             Some(wrong) => Err(wrong),
             None => step.map_err(M::wrong),
@@ -277,19 +323,28 @@ impl Connection {
     }
 
     /// Keeps the beginning of a message until the rest comes.
-    fn keep<M: Wire>(&mut self, beginning: &[u8], traffic: &Traffic) {
+    fn keep(&mut self, beginning: &[u8], traffic: &Traffic) -> Result<(), Wrong> {
         if beginning.is_empty() {
-            return;
+            return Ok(());
         }
-        let frame_bytes = M::frame_bytes(traffic.template.payload_bytes());
+        let frame_bytes = match M::frame_bytes(traffic.template.payload_bytes()) {
+            Some(bytes) => bytes,
+            None if beginning.len() <= KEPT_BYTES => beginning.len(),
+            None => {
+                return Err(Wrong::Protocol(format!(
+                    "no message within {KEPT_BYTES} bytes"
+                )));
+            }
+        };
         self.partial.resize(frame_bytes, 0);
         self.partial[..beginning.len()].copy_from_slice(beginning);
         self.partial_bytes = beginning.len();
+        Ok(())
     }
 
     /// Gives the requests of this turn to the system, behind those it has not taken yet.
-    fn write_batch<M>(&mut self, station: &mut Station<'_, M>) -> Result<(), Wrong> {
-        if !self.sequence.has_unsubmitted() {
+    fn write_batch(&mut self, station: &mut Station<'_>) -> Result<(), Wrong> {
+        if station.buffers.batch.is_empty() {
             return Ok(());
         }
         let now_ns = station.clock.now_ns();

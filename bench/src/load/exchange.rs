@@ -45,7 +45,7 @@ pub(crate) struct Exchange<'a> {
 
 impl<M: Wire> App<M> for Exchange<'_> {
     fn message(&mut self, message: M::Message<'_>, reply: M::Reply<'_>) -> Flow {
-        if let Err(wrong) = self.check(M::payload(message)) {
+        if let Err(wrong) = M::payload(message).and_then(|payload| self.check(payload)) {
             self.wrong = Some(wrong);
             return Flow::Pause;
         }
@@ -127,11 +127,6 @@ impl Sequence {
         traffic.template.lend(self.client, self.issued, write);
         traffic.tally.in_flight += 1;
         self.issued += 1;
-    }
-
-    /// Whether requests wait for [`submit`](Self::submit).
-    pub(crate) fn has_unsubmitted(&self) -> bool {
-        self.submitted < self.issued
     }
 
     /// Everything issued is handed to the system now.

@@ -1,7 +1,7 @@
 //! What can go wrong with a connection: each fault has one counter and one sentence.
 
 use crate::contract::Counters;
-use std::{fmt, io};
+use std::{fmt, io, time::Duration};
 
 /// The end of a connection, and whose it was.
 #[derive(Debug)]
@@ -31,6 +31,10 @@ pub(crate) enum Wrong {
     Connect(io::Error),
     /// A send or receive call failed.
     Io(io::Error),
+    /// What came is not what the protocol allows or what was asked for.
+    Protocol(String),
+    /// A handshake was not done in time.
+    Handshake(Duration),
 }
 
 impl Wrong {
@@ -55,6 +59,8 @@ impl Wrong {
             Self::Disconnect(_) => &mut counters.disconnects,
             Self::Connect(_) => &mut counters.connect_errors,
             Self::Io(_) => &mut counters.io_errors,
+            Self::Protocol(_) => &mut counters.protocol_errors,
+            Self::Handshake(_) => &mut counters.connect_errors,
         }
     }
 }
@@ -80,6 +86,8 @@ impl fmt::Display for Fault {
             Wrong::Disconnect(None) => write!(f, "the peer closed the connection before the end"),
             Wrong::Disconnect(Some(error)) => write!(f, "the connection ended: {error}"),
             Wrong::Io(error) => write!(f, "a call on the connection failed: {error}"),
+            Wrong::Protocol(text) => f.write_str(text),
+            Wrong::Handshake(limit) => write!(f, "the handshake was not done within {limit:?}"),
             Wrong::Connect(_) => unreachable!("told above"),
         }
     }

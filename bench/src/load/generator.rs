@@ -13,9 +13,10 @@ use super::{
     report::{self, Outcome},
     tally::{Phase, Tally},
     timeline::Timeline,
-    wire::Wire,
+    wire::{Setup, Wire},
 };
 use crate::contract::LoadReport;
+use crate::repetition::whole_ns;
 use mio::{Events, Poll, Token, event::Event};
 use std::{io, time::Duration};
 
@@ -25,25 +26,42 @@ const EVENTS: usize = 1_024;
 /// Runs `plan` with the protocol `M`.
 pub(crate) fn run<M: Wire>(plan: &Plan) -> io::Result<LoadReport> {
     let mut generator = Generator::<M>::connected(plan)?;
+    generator.shake_hands(plan.connect_timeout)?;
     generator.drive()?;
+    generator.part();
     Ok(generator.into_report(plan))
 }
 
 /// The loop's state.
 struct Generator<M> {
-    poll: Poll,
-    clock: Clock,
+    desk: Desk,
     /// The last time the clock was read.
     now_ns: u64,
-    machine: M,
-    traffic: Traffic,
-    buffers: Buffers,
     timeline: Timeline,
     opening: Opening,
     /// By client; `None` once it has failed.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<Connection<M>>>,
     /// Clients that may have more to read although no event will say so.
     again: Vec<usize>,
+}
+
+/// What all connections use.
+struct Desk {
+    poll: Poll,
+    clock: Clock,
+    traffic: Traffic,
+    buffers: Buffers,
+}
+
+impl Desk {
+    fn station(&mut self) -> Station<'_> {
+        Station {
+            traffic: &mut self.traffic,
+            buffers: &mut self.buffers,
+            clock: self.clock,
+            registry: self.poll.registry(),
+        }
+    }
 }
 
 impl<M: Wire> Generator<M> {
@@ -53,27 +71,37 @@ impl<M: Wire> Generator<M> {
         let clock = Clock::start();
         let mut tally = Tally::new();
         let streams = connect::all(plan, &mut poll, clock, &mut tally)?;
+        let setup = Setup {
+            payload_bytes: plan.payload_bytes,
+        };
         let connection = |(index, stream): (usize, Option<_>)| {
             let sequence = Sequence::new(super::client_id(index), plan.window_per_client);
-            Some(Connection::new(stream?, Token(index), sequence))
+            Some(Connection::new(
+                stream?,
+                Token(index),
+                M::client(&setup),
+                sequence,
+            ))
         };
         // The tag tells replies of this run from those of another process.
         let [tag, ..] = std::process::id().to_le_bytes();
-        Ok(Self {
-            poll,
-            clock,
-            now_ns: clock.now_ns(),
-            machine: M::for_payload(plan.payload_bytes),
-            traffic: Traffic {
-                template: Template::new(plan.payload_bytes, tag),
-                tally,
-                verify: plan.verify,
-                requests_per_client: match plan.stop {
-                    Stop::After(_) => u64::MAX,
-                    Stop::Messages { per_client, .. } => per_client,
-                },
+        let traffic = Traffic {
+            template: Template::new(plan.payload_bytes, tag),
+            tally,
+            verify: plan.verify,
+            requests_per_client: match plan.stop {
+                Stop::After(_) => u64::MAX,
+                Stop::Messages { per_client, .. } => per_client,
             },
-            buffers: Buffers::new(),
+        };
+        Ok(Self {
+            desk: Desk {
+                poll,
+                clock,
+                traffic,
+                buffers: Buffers::new(),
+            },
+            now_ns: clock.now_ns(),
             timeline: Timeline::new(plan, clock, Watch::new(plan.server_pid)),
             opening: Opening::new(plan.clients, plan.window_per_client),
             connections: streams.into_iter().enumerate().map(connection).collect(),
@@ -81,17 +109,72 @@ impl<M: Wire> Generator<M> {
         })
     }
 
+    /// Every connection is ready for requests, or has failed.
+    fn shake_hands(&mut self, within: Duration) -> io::Result<()> {
+        for index in 0..self.connections.len() {
+            let started = match &mut self.connections[index] {
+                Some(connection) => connection.start(&mut self.desk.station()),
+                None => continue,
+            };
+            self.settle(index, started);
+        }
+        let until_ns = self.desk.clock.now_ns() + whole_ns(within);
+        let mut events = Events::with_capacity(EVENTS);
+        while self.hands_to_shake() {
+            let left_ns = until_ns.saturating_sub(self.desk.clock.now_ns());
+            if left_ns == 0 {
+                self.give_up_handshakes(within);
+                break;
+            }
+            super::wait(
+                &mut self.desk.poll,
+                &mut events,
+                Duration::from_nanos(left_ns),
+            )?;
+            for event in &events {
+                self.serve(event);
+            }
+            self.read_again();
+        }
+        Ok(())
+    }
+
+    fn hands_to_shake(&self) -> bool {
+        let mut open = self.connections.iter().flatten();
+        open.any(|connection| !connection.is_ready())
+    }
+
+    fn give_up_handshakes(&mut self, within: Duration) {
+        for index in 0..self.connections.len() {
+            if let Some(connection) = &self.connections[index]
+                && !connection.is_ready()
+            {
+                self.settle(index, Err(Wrong::Handshake(within)));
+            }
+        }
+    }
+
+    /// Says goodbye on the connections that are left.
+    fn part(&mut self) {
+        for index in 0..self.connections.len() {
+            if let Some(connection) = self.connections[index].take() {
+                connection.part(&mut self.desk.station());
+            }
+        }
+    }
+
     /// From the first request to the last reply.
     fn drive(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        self.timeline.begin(&mut self.traffic.tally);
-        self.opening.begin(self.clock.now_ns());
+        self.timeline.begin(&mut self.desk.traffic.tally);
+        self.opening.begin(self.desk.clock.now_ns());
         while !self.is_over() {
             let patience = self.patience();
-            super::wait(&mut self.poll, &mut events, patience)?;
+            super::wait(&mut self.desk.poll, &mut events, patience)?;
             if events.is_empty() {
-                self.now_ns = self.clock.now_ns();
-                self.timeline.reach(self.now_ns, &mut self.traffic.tally);
+                self.now_ns = self.desk.clock.now_ns();
+                self.timeline
+                    .reach(self.now_ns, &mut self.desk.traffic.tally);
             }
             for event in &events {
                 self.serve(event);
@@ -113,7 +196,7 @@ impl<M: Wire> Generator<M> {
 
     /// Nothing is outstanding after the window, or the drain's time has passed.
     fn is_over(&mut self) -> bool {
-        let tally = &mut self.traffic.tally;
+        let tally = &mut self.desk.traffic.tally;
         if self.opening.is_done() && tally.in_flight == 0 {
             self.timeline.finish_early(tally);
         }
@@ -143,20 +226,21 @@ impl<M: Wire> Generator<M> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
-        let came = connection.read(&mut self.buffers)?;
-        self.now_ns = self.clock.now_ns();
-        self.timeline.reach(self.now_ns, &mut self.traffic.tally);
+        let came = connection.read(&mut self.desk.buffers)?;
+        self.now_ns = self.desk.clock.now_ns();
+        self.timeline
+            .reach(self.now_ns, &mut self.desk.traffic.tally);
         let Came::Bytes(bytes) = came else {
             return Ok(());
         };
-        let mut station = Station {
-            machine: &mut self.machine,
-            traffic: &mut self.traffic,
-            buffers: &mut self.buffers,
-            clock: self.clock,
-            registry: self.poll.registry(),
-        };
-        connection.handle(bytes, self.now_ns, &mut station)
+        self.handle(index, bytes)
+    }
+
+    fn handle(&mut self, index: usize, bytes: usize) -> Result<(), Wrong> {
+        match &mut self.connections[index] {
+            Some(connection) => connection.handle(bytes, self.now_ns, &mut self.desk.station()),
+            None => Ok(()),
+        }
     }
 
     fn read_again(&mut self) {
@@ -177,23 +261,16 @@ impl<M: Wire> Generator<M> {
         if self.opening.is_done() {
             return;
         }
-        self.now_ns = self.clock.now_ns();
+        self.now_ns = self.desk.clock.now_ns();
         for part in self.opening.due(self.now_ns) {
-            let Some(connection) = &mut self.connections[part.client] else {
-                continue;
+            let result = match &mut self.connections[part.client] {
+                Some(connection) => connection.begin(part.requests, &mut self.desk.station()),
+                None => continue,
             };
-            let mut station = Station {
-                machine: &mut self.machine,
-                traffic: &mut self.traffic,
-                buffers: &mut self.buffers,
-                clock: self.clock,
-                registry: self.poll.registry(),
-            };
-            let result = connection.begin(part.requests, &mut station);
             self.settle(part.client, result);
         }
         if self.opening.is_done() {
-            let tally = &self.traffic.tally;
+            let tally = &self.desk.traffic.tally;
             self.timeline.opened(self.opening.began_ns(), tally);
         }
     }
@@ -216,10 +293,10 @@ impl<M: Wire> Generator<M> {
             wrong,
         };
         let lost = sequence.outstanding();
-        self.traffic.tally.failed(&fault, lost);
+        self.desk.traffic.tally.failed(&fault, lost);
         self.connections[index] = None;
         // What a faulty turn left behind belongs to nobody.
-        self.buffers.discard();
+        self.desk.buffers.discard();
     }
 
     /// After the drain: bytes on a connection that awaits none are a reply nobody asked for.
@@ -231,22 +308,32 @@ impl<M: Wire> Generator<M> {
             if connection.sequence().outstanding() > 0 {
                 continue;
             }
-            let came = connection.read(&mut self.buffers);
-            if connection.has_partial() || matches!(came, Ok(Came::Bytes(1..))) {
-                self.settle(index, Err(Wrong::Unexpected));
+            // Not every byte is part of a reply: layers talk too.
+            let handled = match connection.read(&mut self.desk.buffers) {
+                Ok(Came::Bytes(bytes)) => self.handle(index, bytes),
+                Ok(Came::Nothing) | Err(_) => Ok(()),
+            };
+            let has_partial = self.connections[index]
+                .as_ref()
+                .is_some_and(Connection::has_partial);
+            match handled {
+                Ok(()) if has_partial => self.settle(index, Err(Wrong::Unexpected)),
+                // It ended after everything was answered.
+                Err(Wrong::Disconnect(_)) => self.connections[index] = None,
+                result => self.settle(index, result),
             }
         }
     }
 
     fn into_report(mut self, plan: &Plan) -> LoadReport {
         let (window_ns, drain_ns) = (self.timeline.window_ns(), self.timeline.drained_ns());
-        let round_trips = self.traffic.tally.counters.received;
+        let round_trips = self.desk.traffic.tally.counters.received;
         let outcome = Outcome {
             used: self.timeline.used(round_trips),
             window_ns,
             drain_ns,
             datagrams: None,
         };
-        report::of(plan, &mut self.traffic.tally, outcome)
+        report::of(plan, &mut self.desk.traffic.tally, outcome)
     }
 }

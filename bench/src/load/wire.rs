@@ -11,16 +11,24 @@ use shardloop_protocols::{
 };
 use std::{convert::Infallible, time::Instant};
 
-/// A protocol as the generator drives it.
+/// What the clients of one run have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// All messages have as many bytes; a longer reply is refused.
+    pub(crate) payload_bytes: usize,
+}
+
+/// A protocol as the generator drives it: one machine per connection.
 pub(crate) trait Wire: StreamMachine {
-    /// A client whose messages all have `payload_bytes`; a longer reply is refused.
-    fn for_payload(payload_bytes: usize) -> Self;
+    /// A client that has just been connected.
+    fn client(setup: &Setup) -> Self;
 
-    /// Bytes of one message on the stream.
-    fn frame_bytes(payload_bytes: usize) -> usize;
+    /// Bytes of one message on the stream, where all messages have as many and the machine leaves the beginning of one with its
+    /// caller. `None` where it takes what has come, and leaves less than a header.
+    fn frame_bytes(payload_bytes: usize) -> Option<usize>;
 
-    /// The payload of a message.
-    fn payload<'m>(message: Self::Message<'m>) -> &'m [u8];
+    /// The payload of a message, or what is wrong with it before that is looked at.
+    fn payload<'m>(message: Self::Message<'m>) -> Result<&'m [u8], Wrong>;
 
     /// Appends one request.
     fn request(reply: Self::Reply<'_>, payload: &[u8]);
@@ -30,16 +38,16 @@ pub(crate) trait Wire: StreamMachine {
 }
 
 impl Wire for Length {
-    fn for_payload(payload_bytes: usize) -> Self {
-        Self::new(u32::try_from(payload_bytes).expect("payloads are at most 1 MiB"))
+    fn client(setup: &Setup) -> Self {
+        Self::new(u32::try_from(setup.payload_bytes).expect("payloads are at most 1 MiB"))
     }
 
-    fn frame_bytes(payload_bytes: usize) -> usize {
-        length::HEADER_BYTES + payload_bytes
+    fn frame_bytes(payload_bytes: usize) -> Option<usize> {
+        Some(length::HEADER_BYTES + payload_bytes)
     }
 
-    fn payload<'m>(message: Self::Message<'m>) -> &'m [u8] {
-        message
+    fn payload<'m>(message: Self::Message<'m>) -> Result<&'m [u8], Wrong> {
+        Ok(message)
     }
 
     fn request(mut reply: length::Reply<'_>, payload: &[u8]) {
@@ -130,18 +138,18 @@ impl StreamMachine for Pieces {
 }
 
 impl Wire for Pieces {
-    fn for_payload(payload_bytes: usize) -> Self {
+    fn client(setup: &Setup) -> Self {
         Self {
-            piece_bytes: payload_bytes,
+            piece_bytes: setup.payload_bytes,
         }
     }
 
-    fn frame_bytes(payload_bytes: usize) -> usize {
-        payload_bytes
+    fn frame_bytes(payload_bytes: usize) -> Option<usize> {
+        Some(payload_bytes)
     }
 
-    fn payload<'m>(message: Self::Message<'m>) -> &'m [u8] {
-        message
+    fn payload<'m>(message: Self::Message<'m>) -> Result<&'m [u8], Wrong> {
+        Ok(message)
     }
 
     fn request(reply: Plain<'_>, payload: &[u8]) {
@@ -158,7 +166,7 @@ mod tests {
     use super::*;
 
     fn pieces_of(parts: &[&[u8]]) -> Vec<Vec<u8>> {
-        let mut machine = Pieces::for_payload(4);
+        let mut machine = Pieces::client(&Setup { payload_bytes: 4 });
         let (mut input, mut seen) = (Vec::new(), Vec::new());
         for part in parts {
             input.extend_from_slice(part);
