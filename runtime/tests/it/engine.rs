@@ -7,7 +7,7 @@ use shardloop::{
 };
 use shardloop_platform::usage;
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::{BufRead, BufReader, Lines, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{ChildStdout, Command, Stdio},
@@ -74,6 +74,7 @@ pub(crate) fn resident_bytes() -> u64 {
 /// Runs a behaviour on an engine, watched; skips it where the engine is not available.
 pub(crate) fn test<B: Backend>(name: &'static str, behaviour: fn()) {
     match B::probe(&EngineOptions::default()) {
+        Ok(_) if is_simulated::<B>() => watchdog::watch(name, move || twice(behaviour)),
         Ok(_) => watchdog::watch(name, behaviour),
         Err(unavailable) => skip(B::NAME, &unavailable.reason),
     }
@@ -161,6 +162,21 @@ impl Drop for Child {
     }
 }
 
+thread_local! {
+    /// Digests of the logs of the worlds that ran on this thread.
+    static DIGESTS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a behaviour two times: its worlds must come to the same, event by event.
+fn twice(behaviour: fn()) {
+    let digests = || {
+        behaviour();
+        DIGESTS.take()
+    };
+    let first = digests();
+    assert_eq!(digests(), first, "the same seed, and another log");
+}
+
 /// The command that runs the calling test alone; `None` if this is such a process.
 pub(crate) fn again(descriptors: Option<u32>) -> Option<Command> {
     const INSIDE: &str = "SHARDLOOP_TEST_ALONE";
@@ -231,6 +247,7 @@ impl Engine for Sim {
         let client = async move |shard| client(shard, server.clone()).await;
         let asking = world.client(host, Plan::new(1), client).expect("starts");
         let mut outcome = world.run();
+        DIGESTS.with_borrow_mut(|digests| digests.push(outcome.log.digest()));
         let (served, asked) = (outcome.report(&serving), outcome.report(&asking));
         assert_clean(&served);
         assert_clean(&asked);

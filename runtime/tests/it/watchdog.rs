@@ -32,7 +32,7 @@ pub(crate) fn current_test() -> &'static str {
 }
 
 /// Runs a test in a thread of its own; panics with a dump if it has not ended after [`LIMIT`].
-pub(crate) fn watch(name: &'static str, test: fn()) {
+pub(crate) fn watch(name: &'static str, test: impl FnOnce() + Send + 'static) {
     let (ended, wait) = mpsc::channel::<()>();
     let body = move || {
         TEST.set(name);
