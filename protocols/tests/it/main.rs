@@ -9,6 +9,8 @@ mod fake;
 mod layer;
 #[cfg(feature = "drive")]
 mod manners;
+#[cfg(feature = "drive")]
+mod network;
 mod pair;
 mod random;
 mod splits;
