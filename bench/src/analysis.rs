@@ -35,6 +35,9 @@ pub(crate) struct Analysis {
 pub(crate) struct ProtocolFloor {
     /// The protocol.
     pub(crate) protocol: Protocol,
+    /// Whose control it is, if it is another protocol's.
+    #[serde(default)]
+    pub(crate) borrowed_from: Option<Protocol>,
     /// Noise floor of round trips per second.
     pub(crate) rate_floor: Floor,
     /// Noise floor of server CPU per round trip.
@@ -223,14 +226,28 @@ fn floors(plan: &Plan, observed: &[Observed<'_>]) -> Vec<ProtocolFloor> {
         }
     }
     let of = |protocol| {
-        let [rate_floor, cpu_floor] = METRICS.map(|metric| floor(plan, observed, protocol, metric));
+        let lender = controlled(plan, protocol);
+        let [rate_floor, cpu_floor] = METRICS.map(|metric| floor(plan, observed, lender, metric));
         ProtocolFloor {
             protocol,
+            borrowed_from: (lender != protocol).then_some(lender),
             rate_floor,
             cpu_floor,
         }
     };
     protocols.into_iter().map(of).collect()
+}
+
+/// Whose control shows the noise of this protocol: its own, else that of the first over the same transport that has one.
+fn controlled(plan: &Plan, protocol: Protocol) -> Protocol {
+    let controls = || plan.cells.iter().filter(|cell| cell.control);
+    let of = |cell: &Cell| cell.factors.protocol;
+    let own = controls().map(of).find(|other| *other == protocol);
+    own.or_else(|| {
+        let like = |other: &Protocol| other.is_datagram() == protocol.is_datagram();
+        controls().map(of).find(like)
+    })
+    .unwrap_or(protocol)
 }
 
 /// The cells a cell is compared with, and why.
@@ -493,7 +510,7 @@ pub(crate) mod tests {
     use crate::campaign::tests::{conduct, conduct_cells, good};
     use crate::host::Interrupt;
     use crate::matrix::tests::{design, small};
-    use crate::matrix::{Matrix, Order};
+    use crate::matrix::{Controls, Matrix, Order};
     use crate::measure::stats::tests::noisy;
     use crate::measure::verdict::Control;
     use crate::repetition::{Failure, Job, Outcome};
@@ -698,7 +715,7 @@ pub(crate) mod tests {
     fn a_control_left_out_on_purpose_leaves_the_threshold() {
         let mut random = fastrand::Rng::with_seed(1);
         let matrix = Matrix {
-            control: false,
+            controls: Controls::None,
             ..small()
         };
         let (plan, record) = conduct_cells(

@@ -10,7 +10,7 @@ use crate::contract::Protocol;
 use crate::exit::Refusal;
 use crate::factor;
 use crate::host::{self, DriverInfo};
-use crate::matrix::{Design, Matrix, Order};
+use crate::matrix::{Controls, Design, Matrix, Order};
 use crate::repetition::{LossRule, Timing, Verify};
 use crate::study::{JsonTarget, Output};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -286,7 +286,11 @@ impl MatrixArgs {
             windows: factor::counts("--window", &self.window, 1..=1024)?,
             works: factor::numbers("--work", &self.work, 0..=10_000_000)?,
             family: family(self.ipv6 || self.address_family == Some(AddressFamily::Ipv6)),
-            control: self.aa || !self.no_aa,
+            controls: if self.aa || !self.no_aa {
+                Controls::Each
+            } else {
+                Controls::None
+            },
         })
     }
 
@@ -533,8 +537,8 @@ mod tests {
             (vec![4], vec![1, 16], vec![0, 10_000])
         );
         assert_eq!(
-            (wanted.protocols, wanted.family, wanted.control),
-            (vec![Protocol::Echo], Family::Ipv6, false)
+            (wanted.protocols, wanted.family, wanted.controls),
+            (vec![Protocol::Echo], Family::Ipv6, Controls::None)
         );
         let older =
             matrix("--io-model sharded --io-threads 1,2 --address-family ipv6 --backend auto");
@@ -551,7 +555,7 @@ mod tests {
             .design();
         assert_eq!(lossy.losses.timeout, Duration::from_millis(20));
         assert!((lossy.losses.max_loss - 0.015).abs() < 1e-12);
-        assert!(matrix("--no-aa --aa").control);
+        assert!(matrix("--no-aa --aa").controls == Controls::Each);
         let design =
             run_args("--seconds 0.5 --repetitions 3 --noise-threshold 5% --budget 1m --seed 9")
                 .design

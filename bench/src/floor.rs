@@ -196,7 +196,7 @@ mod tests {
     use crate::contract::Model;
     use crate::host::Interrupt;
     use crate::matrix::tests::{design, small};
-    use crate::matrix::{Design, Matrix, Order};
+    use crate::matrix::{Controls, Design, Matrix, Order};
     use crate::repetition::{Failure, Job, Outcome};
 
     fn measured(matrix: &Matrix, script: impl FnMut(&Job<'_>, u32) -> Outcome) -> (Plan, Record) {
@@ -315,7 +315,7 @@ mod tests {
             protocols: Protocol::ALL.to_vec(),
             windows: vec![8, 1],
             works: vec![0, 10],
-            control: false,
+            controls: Controls::None,
             ..small()
         };
         let (plan, record) = measured(&matrix, null_at(1.1e5));
@@ -331,7 +331,7 @@ mod tests {
     fn streams_and_datagrams_have_a_floor_each() {
         let matrix = Matrix {
             protocols: Protocol::ALL.to_vec(),
-            control: false,
+            controls: Controls::None,
             ..small()
         };
         let (plan, record) = measured(&matrix, |job, seen| {

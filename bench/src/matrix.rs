@@ -49,8 +49,35 @@ pub(crate) struct Matrix {
     pub(crate) works: Vec<u64>,
     /// Loopback address family.
     pub(crate) family: Family,
-    /// With the A/A control.
-    pub(crate) control: bool,
+    /// Which protocols have an A/A control.
+    pub(crate) controls: Controls,
+}
+
+/// Which protocols have a control of their own. Each has a noise of its own, but a control costs as much as a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Controls {
+    /// None: no noise floor is known.
+    None,
+    /// Every protocol.
+    Each,
+    /// The first over streams and the first over datagrams, whose noise stands for that of the others.
+    EachTransport,
+}
+
+impl Controls {
+    fn wanted(self, protocols: &[Protocol]) -> Vec<Protocol> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Each => protocols.to_vec(),
+            Self::EachTransport => [false, true]
+                .into_iter()
+                .filter_map(|datagram| {
+                    let mut protocols = protocols.iter().copied();
+                    protocols.find(|protocol| protocol.is_datagram() == datagram)
+                })
+                .collect(),
+        }
+    }
 }
 
 impl Matrix {
@@ -83,12 +110,9 @@ impl Matrix {
             .iter()
             .try_for_each(|protocol| self.check_accepts(*protocol))?;
         let mut cells: Vec<Cell> = loads.iter().flat_map(|load| self.servers(load)).collect();
-        if self.control {
-            // Each protocol has a noise of its own, so each has its control.
-            for protocol in &self.protocols {
-                let twin = control_twin(&cells, *protocol);
-                cells.insert(twin + 1, Cell::control_of(&cells[twin]));
-            }
+        for protocol in self.controls.wanted(&self.protocols) {
+            let twin = control_twin(&cells, protocol);
+            cells.insert(twin + 1, Cell::control_of(&cells[twin]));
         }
         Ok(cells)
     }
@@ -459,7 +483,7 @@ pub(crate) mod tests {
             windows: vec![8],
             works: vec![0],
             family: Family::Ipv4,
-            control: true,
+            controls: Controls::Each,
         }
     }
 
@@ -545,7 +569,7 @@ pub(crate) mod tests {
             accepts: accepts.to_vec(),
             spins_us: vec![0, 50],
             shards: vec![2],
-            control: false,
+            controls: Controls::None,
             ..small()
         };
         assert_eq!(

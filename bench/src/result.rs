@@ -107,7 +107,7 @@ pub(crate) struct Comparisons {
     pub(crate) rate_floor: Floor,
     /// Noise floor of server CPU per round trip, of the first protocol.
     pub(crate) cpu_floor: Floor,
-    /// Both, protocol by protocol: each has a control of its own.
+    /// Both, protocol by protocol: of its own control, or of another's over the same transport.
     #[serde(default)]
     pub(crate) by_protocol: Vec<ProtocolFloor>,
 }
@@ -121,6 +121,7 @@ impl Comparisons {
             .find(|floor| floor.protocol == protocol);
         known.copied().unwrap_or(ProtocolFloor {
             protocol,
+            borrowed_from: None,
             rate_floor: self.rate_floor,
             cpu_floor: self.cpu_floor,
         })

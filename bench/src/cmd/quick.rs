@@ -4,7 +4,7 @@ use crate::cli::{self, QuickArgs};
 use crate::contract::Protocol;
 use crate::exit::Exit;
 use crate::host;
-use crate::matrix::{Design, Matrix, Order, Plan};
+use crate::matrix::{Controls, Design, Matrix, Order, Plan};
 use crate::repetition::{LossRule, Timing, Verify};
 use crate::study;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn matrix(cpus: usize) -> Matrix {
         windows: vec![8],
         works: vec![0],
         family: cli::family(false),
-        control: true,
+        controls: Controls::EachTransport,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::cli::{self, TestArgs};
 use crate::contract::Protocol;
 use crate::exit::Exit;
 use crate::host::{self, Interrupt};
-use crate::matrix::Matrix;
+use crate::matrix::{Controls, Matrix};
 use crate::process::{Limits, ProcessRunner};
 use crate::repetition::{Job, LossRule, Outcome, Pass, Runner, Timing, Verify};
 use crate::stdout;
@@ -54,7 +54,7 @@ fn matrix(args: &TestArgs) -> Matrix {
         windows: vec![4],
         works: vec![0],
         family: cli::family(args.ipv6),
-        control: false,
+        controls: Controls::None,
     }
 }
 

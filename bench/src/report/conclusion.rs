@@ -14,8 +14,13 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
     let verdicts: Vec<Verdict> = all_versus(file).map(|versus| versus.verdict).collect();
     let mut text = String::from("\n");
     let floors = floors(file);
-    for floor in &floors {
-        text.push_str(&control_line(floor, floors.len() > 1));
+    let own = || floors.iter().filter(|floor| floor.borrowed_from.is_none());
+    for floor in own() {
+        text.push_str(&control_line(
+            floor,
+            own().count() > 1,
+            &borrowers(&floors, floor),
+        ));
     }
     if verdicts.contains(&Verdict::NoDifference) {
         text.push_str(&wrap("=?         ", &format!("no difference detected; the smallest difference these rounds could have shown: {}.", could_have_seen(file))));
@@ -44,7 +49,16 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
     text
 }
 
-fn control_line(floor: &ProtocolFloor, several: bool) -> String {
+/// The protocols for whose noise this control stands, besides its own.
+fn borrowers(floors: &[ProtocolFloor], lender: &ProtocolFloor) -> Vec<&'static str> {
+    floors
+        .iter()
+        .filter(|floor| floor.borrowed_from == Some(lender.protocol))
+        .map(|floor| floor.protocol.name())
+        .collect()
+}
+
+fn control_line(floor: &ProtocolFloor, several: bool, borrowers: &[&str]) -> String {
     let (rate, cpu) = (floor.rate_floor, floor.cpu_floor);
     let whose = protocol_mark(floor, several);
     if rate.control == Control::LeftOut {
@@ -69,7 +83,11 @@ fn control_line(floor: &ProtocolFloor, several: bool) -> String {
             floor_words(&cpu)
         )
     };
-    let line = format!("{whose}the same cell twice under two labels. {words}");
+    let stands = match borrowers {
+        [] => String::new(),
+        names => format!(" It stands for {} too.", names.join(", ")),
+    };
+    let line = format!("{whose}the same cell twice under two labels. {words}{stands}");
     wrap("A/A        ", &line)
 }
 

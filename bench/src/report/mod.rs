@@ -279,8 +279,8 @@ mod tests {
     use crate::campaign::tests::good;
     use crate::floor;
     use crate::loss::{Loss, tests::report as loss_report};
-    use crate::matrix::Matrix;
     use crate::matrix::tests::small;
+    use crate::matrix::{Controls, Matrix};
     use crate::repetition::{Failure, Outcome};
     use crate::result::tests::{believed, invented, invented_of};
 
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn without_a_control_the_threshold_decides() {
         let matrix = Matrix {
-            control: false,
+            controls: Controls::None,
             ..small()
         };
         let text = plain(&invented_of(&matrix, 6, |job, _| {
