@@ -8,6 +8,7 @@ mod archive;
 mod campaign;
 mod case;
 mod checks;
+mod certificates;
 mod child;
 mod cli;
 mod cmd;
