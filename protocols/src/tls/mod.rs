@@ -38,7 +38,7 @@
 //!
 //! # Who owns the bytes
 //!
-//! All input is consumed unless the application pauses: the beginning of a record is kept by the TLS library (at most 18 KiB; 64 KiB
+//! All input is consumed unless the application pauses (and unless it is less than the very first header): the beginning of a record is kept by the TLS library (at most 18 KiB; 64 KiB
 //! in a handshake), and what was decrypted and the inner machine left, by the layer ([`Limits::plaintext_bytes`]). While the inner
 //! machine wants another turn nothing more is decrypted. Between calls an idle connection keeps 4 KiB of buffer and the state of the
 //! TLS library.
@@ -69,7 +69,7 @@ pub use provider::Provider;
 use crate::machine::{App, Flow, Next, Step, StreamMachine, TURN_MESSAGES, TURN_OUTPUT_BYTES};
 use config::Terms;
 use plain::Plain;
-use record::{RECORD_BYTES, Records};
+use record::{HEADER_BYTES, RECORD_BYTES, Records};
 use session::Session;
 use std::{marker::PhantomData, time::Instant};
 
@@ -217,7 +217,7 @@ impl<M: StreamMachine> Tls<M> {
             if self.fault.is_some() || self.session.peer_has_ended() {
                 return self.finish(now, out);
             }
-            if *consumed == input.len() {
+            if *consumed == input.len() || self.is_too_little(input) {
                 return Ok(Next::NeedInput);
             }
             if app.messages >= TURN_MESSAGES || out.len() >= TURN_OUTPUT_BYTES {
@@ -231,6 +231,11 @@ impl<M: StreamMachine> Tls<M> {
                 return Ok(Next::Close);
             }
         }
+    }
+
+    /// The first header is left with the caller until it is whole, so that it can be told what it is if it is none.
+    fn is_too_little(&self, input: &[u8]) -> bool {
+        self.received_bytes == 0 && input.len() < HEADER_BYTES
     }
 
     /// Decrypts until the input is used up or about a record has come out; so what many small messages are answered leaves in one
@@ -348,11 +353,7 @@ impl<M: StreamMachine> Tls<M> {
     }
 
     /// Nothing more comes, and the inner machine has seen all that came.
-    fn finish(
-        &mut self,
-        now: Instant,
-        out: &mut Vec<u8>,
-    ) -> Result<Next, TlsError<M::Error>> {
+    fn finish(&mut self, now: Instant, out: &mut Vec<u8>) -> Result<Next, TlsError<M::Error>> {
         match self.fault.take() {
             Some(fault) => {
                 self.stage = Stage::Ended;
@@ -446,14 +447,15 @@ impl<M: StreamMachine> StreamMachine for Tls<M> {
     fn end_of_input(
         &mut self,
         now: Instant,
-        _unread: usize,
+        unread: usize,
         out: &mut Vec<u8>,
     ) -> Result<Step, Self::Error> {
         debug_assert!(out.is_empty(), "drain the output before the next call");
+        let received_bytes = self.received_bytes + unread;
         let truncated = match (self.stage, self.terms.abrupt_end) {
             (Stage::Ended, _) => return Ok(Step::close(0)),
             // Whoever only looks whether somebody listens here has done nothing wrong.
-            (Stage::Handshake, _) if self.received_bytes == 0 && self.session.is_server() => {
+            (Stage::Handshake, _) if received_bytes == 0 && self.session.is_server() => {
                 return Ok(Step::close(0));
             }
             (Stage::Handshake, _) => Some(TlsFault::HandshakeTruncated),

@@ -9,3 +9,5 @@ mod layer;
 mod pair;
 mod random;
 mod splits;
+#[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
+mod tls;
