@@ -94,16 +94,13 @@ fn tls_goes_through_tls(provider: &Provider) {
         Setup::new(provider).configs(),
     );
     for cut in CUTS {
-        let client = Tls::client(
-            &outer.client,
-            Tls::client(&inner.client, Length::default()).unwrap(),
-        );
-        let server = Tls::server(&outer.server, Tls::server(&inner.server, Length::default()));
-        let mut pair = Pair::connected(client.unwrap(), server, cut);
-        assert!(
-            pair.client.machine.is_ready() && pair.server.machine.is_ready(),
-            "{cut:?}"
-        );
+        let client = Tls::client(&outer.client, inner.ends(Length::default).0);
+        let server = Tls::server(&outer.server, inner.ends(Length::default).1);
+        let client = client.expect("this host has random numbers");
+        let mut pair = Pair::connected(client, server, cut);
+        for end in [&pair.client.machine, &pair.server.machine] {
+            assert!(end.is_ready(), "{cut:?}");
+        }
         let input = random_frames(10, 3000, &mut Random::new(8));
         tell(&mut pair, &input);
         assert!(pair.client.app.notes == answers(&input), "{cut:?}");
@@ -126,10 +123,7 @@ fn a_mebibyte_goes_through(provider: &Provider) {
 fn small_answers_leave_in_one_record(provider: &Provider) {
     let mut pair = Setup::new(provider).connected(Cut::Whole);
     for _ in 0..20 {
-        pair.client
-            .send(pair.now, |mut reply| reply.send(b"question"))
-            .unwrap()
-            .unwrap();
+        pair.say(b"question");
     }
     let asked = std::mem::take(&mut pair.client.sent);
     assert_eq!(records(&asked).len(), 20);
@@ -146,13 +140,10 @@ fn small_answers_leave_in_one_record(provider: &Provider) {
 fn a_long_answer_leaves_in_full_records(provider: &Provider) {
     let mut pair = Setup::new(provider).connected(Cut::Whole);
     let payload = vec![5; 200_000 - 4];
-    pair.client
-        .send(pair.now, |mut reply| reply.send(&payload))
-        .unwrap()
-        .unwrap();
+    pair.say(&payload);
     let lengths = records(&pair.client.sent);
     assert_eq!(lengths.len(), 200_000_usize.div_ceil(16_384));
-    let (_, full) = lengths.split_last().unwrap();
+    let (_, full) = lengths.split_last().expect("there are records");
     assert!(full.iter().all(|(_, bytes)| *bytes == 16_384 + 1 + 16));
 }
 
@@ -164,7 +155,7 @@ fn most_of_a_call(server: &mut End<Tls<Length>, Answering>, cipher: &[u8]) -> (u
         let step = server
             .machine
             .handle(Instant::now(), &mut pending, &mut server.app, &mut out)
-            .unwrap();
+            .expect("the client keeps to the protocol");
         pending.drain(..step.consumed);
         most = (
             most.0.max(server.app.messages - told),
@@ -180,10 +171,7 @@ fn most_of_a_call(server: &mut End<Tls<Length>, Answering>, cipher: &[u8]) -> (u
 fn the_bounds_of_a_turn_hold(provider: &Provider) {
     let mut pair = Setup::new(provider).connected(Cut::Whole);
     for _ in 0..300 {
-        pair.client
-            .send(pair.now, |mut reply| reply.send(b"x"))
-            .unwrap()
-            .unwrap();
+        pair.say(b"x");
     }
     let cipher = std::mem::take(&mut pair.client.sent);
     let (messages, _) = most_of_a_call(&mut pair.server, &cipher);
@@ -192,10 +180,7 @@ fn the_bounds_of_a_turn_hold(provider: &Provider) {
 
     pair.server.app.padding_bytes = 10_000;
     for _ in 0..300 {
-        pair.client
-            .send(pair.now, |mut reply| reply.send(b"x"))
-            .unwrap()
-            .unwrap();
+        pair.say(b"x");
     }
     let cipher = std::mem::take(&mut pair.client.sent);
     let (_, out_bytes) = most_of_a_call(&mut pair.server, &cipher);
@@ -219,10 +204,7 @@ fn a_pause_comes_through(provider: &Provider) {
 fn a_flood_against_a_pause_stays_bounded(provider: &Provider) {
     let mut pair = Setup::new(provider).connected(Cut::Whole);
     for _ in 0..2000 {
-        pair.client
-            .send(pair.now, |mut reply| reply.send(&[1; 500]))
-            .unwrap()
-            .unwrap();
+        pair.say(&[1; 500]);
     }
     let cipher = std::mem::take(&mut pair.client.sent);
     pair.server.app.pause_every = 1;
@@ -232,7 +214,7 @@ fn a_flood_against_a_pause_stays_bounded(provider: &Provider) {
         let step = server
             .machine
             .handle(pair.now, &mut pending, &mut server.app, &mut Vec::new())
-            .unwrap();
+            .expect("the client keeps to the protocol");
         pending.drain(..step.consumed);
         calls += 1;
         assert_eq!((step.next, server.app.messages), (Next::Again, calls));
@@ -249,10 +231,7 @@ fn a_flood_against_a_pause_stays_bounded(provider: &Provider) {
 fn what_is_held_is_told(provider: &Provider) {
     let mut pair = Setup::new(provider).connected(Cut::Whole);
     assert_eq!(pair.server.machine.held_bytes(), 0);
-    pair.client
-        .send(pair.now, |mut reply| reply.send(&[1; 20_000]))
-        .unwrap()
-        .unwrap();
+    pair.say(&[1; 20_000]);
     let cipher = std::mem::take(&mut pair.client.sent);
     pair.server.hear(pair.now, &cipher[..100]);
     assert_eq!(pair.server.machine.held_bytes(), 100);
@@ -270,10 +249,7 @@ fn a_message_that_is_too_long_is_refused(provider: &Provider) {
     let mut pair = setup.connected(Cut::Whole);
     pair.ask(&[1; 49_996]);
     assert_eq!(pair.server.app.messages, 1);
-    pair.client
-        .send(pair.now, |mut reply| reply.send(&[1; 100_000]))
-        .unwrap()
-        .unwrap();
+    pair.say(&[1; 100_000]);
     pair.run();
     let limit_bytes = 50_000;
     assert_eq!(
@@ -287,10 +263,7 @@ fn messages_before_damage_are_seen(provider: &Provider) {
         let mut pair = Setup::new(provider).connected(cut);
         pair.server.app.pause_every = 2;
         for payload in [&b"one"[..], b"two", b"three"] {
-            pair.client
-                .send(pair.now, |mut reply| reply.send(payload))
-                .unwrap()
-                .unwrap();
+            pair.say(payload);
         }
         pair.client.sent.extend_from_slice(b"no record at all");
         pair.run();
@@ -304,14 +277,11 @@ fn messages_before_damage_are_seen(provider: &Provider) {
 fn an_error_of_the_inner_machine_comes_out_after_its_last_answers(provider: &Provider) {
     let configs = Setup::new(provider).configs();
     for cut in CUTS {
-        let client = Tls::client(&configs.client, Length::default()).unwrap();
+        let client = configs.ends(Length::default).0;
         let server = Tls::server(&configs.server, Length::new(10));
         let mut pair = Pair::connected(client, server, cut);
         for payload in [&b"good"[..], b"as well", b"too long for it"] {
-            pair.client
-                .send(pair.now, |mut reply| reply.send(payload))
-                .unwrap()
-                .unwrap();
+            pair.say(payload);
         }
         pair.run();
         let expected = LengthError::TooLong {
@@ -333,7 +303,7 @@ fn keys_change_and_a_flood_of_changes_is_refused(provider: &Provider) {
         pair.client
             .machine
             .refresh_keys(&mut pair.client.sent)
-            .unwrap();
+            .expect("it is TLS 1.3");
         pair.ask(b"x");
     }
     assert_eq!(pair.client.app.notes, frames([&b"y"[..]; 40]));
@@ -341,7 +311,7 @@ fn keys_change_and_a_flood_of_changes_is_refused(provider: &Provider) {
         pair.client
             .machine
             .refresh_keys(&mut pair.client.sent)
-            .unwrap();
+            .expect("it is TLS 1.3");
     }
     pair.run();
     assert!(matches!(fault(&pair.server), TlsFault::Misbehaved(_)));

@@ -69,7 +69,7 @@ fn close_notify_is_the_end_of_the_inner_input(provider: &Provider) {
         }
         client
             .send(now, |mut reply| reply.send(b"\0\0\0\x01x\0\0\0\x09half"))
-            .unwrap();
+            .expect("the connection is ready");
         client.close(now);
         cut_into(cut, &mut client.sent).for_each(|piece| server.hear(now, &piece));
         let expected = LengthError::Truncated { unread_bytes: 8 };
@@ -85,10 +85,7 @@ fn cut_into(cut: Cut, bytes: &mut Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
 fn what_follows_close_notify_is_ignored(provider: &Provider) {
     for cut in CUTS {
         let mut pair = Setup::new(provider).connected(cut);
-        pair.client
-            .send(pair.now, |mut reply| reply.send(b"last"))
-            .unwrap()
-            .unwrap();
+        pair.say(b"last");
         pair.client.close(pair.now);
         pair.client.sent.extend_from_slice(b"and something else");
         pair.run();
@@ -128,10 +125,7 @@ fn the_inner_machine_may_decide_about_an_abrupt_end(provider: &Provider) {
         (first_record + 1, TlsError::Tls(TlsFault::Truncated)),
     ] {
         let mut pair = setup.connected(Cut::Whole);
-        pair.client
-            .send(pair.now, |mut reply| reply.send(&[1; 20_000]))
-            .unwrap()
-            .unwrap();
+        pair.say(&[1; 20_000]);
         pair.client.sent.truncate(bytes);
         pair.run();
         pair.server.end_of_input(pair.now);

@@ -161,7 +161,7 @@ fn servers_are_asked_for_by_name_and_by_address(provider: &Provider) {
         ("::1", None),
     ] {
         let mut configs = setup.configs();
-        configs.client = configs.client.with_server_name(name).unwrap();
+        configs.client = configs.client.with_server_name(name).expect("it is a name");
         let pair = configs.connected(Length::default, Cut::Whole);
         assert!(pair.client.machine.is_ready(), "{name}");
         assert_eq!(pair.server.machine.server_name(), sent);
@@ -260,11 +260,8 @@ fn damage_on_the_way_is_seen(provider: &Provider) {
         let mut pair = Setup::new(provider)
             .with_versions(versions)
             .connected(Cut::Whole);
-        pair.client
-            .send(pair.now, |mut reply| reply.send(b"abc"))
-            .unwrap()
-            .unwrap();
-        *pair.client.sent.last_mut().unwrap() ^= 1;
+        pair.say(b"abc");
+        *pair.client.sent.last_mut().expect("a record was sent") ^= 1;
         pair.run();
         assert_eq!(fault(&pair.server), &TlsFault::Undecipherable);
         assert_eq!(fault(&pair.client), &TlsFault::Alert(Alert { code: 20 }));

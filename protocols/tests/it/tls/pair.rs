@@ -229,9 +229,14 @@ where
         }
     }
 
-    pub(crate) fn ask(&mut self, payload: &[u8]) {
+    /// The client sends, and nothing is carried yet.
+    pub(crate) fn say(&mut self, payload: &[u8]) {
         let sent = self.client.send(self.now, |reply| reply.answer(payload));
         sent.expect("the connection is ready");
+    }
+
+    pub(crate) fn ask(&mut self, payload: &[u8]) {
+        self.say(payload);
         self.run();
     }
 }
