@@ -159,9 +159,11 @@ impl fmt::Display for TlsFault {
         match self {
             Self::Alert(alert) => write!(f, "the peer has ended the connection with {alert}"),
             Self::Certificate(fault) => fault.fmt(f),
-            Self::NothingInCommon(offer) => {
-                write!(f, "the peer and this end have no {offer} in common")
-            }
+            Self::NothingInCommon(offer) => write!(
+                f,
+                "the peer and this end have no {offer} in common: {}",
+                offer.advice()
+            ),
             Self::Text { begins } => fmt_text(*begins, f),
             Self::TooSlow { limit } => {
                 write!(f, "the peer did not finish the handshake within {limit:?}")
@@ -264,13 +266,24 @@ impl fmt::Display for CertificateFault {
     }
 }
 
+impl Offer {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Version => "this end speaks 1.3 and 1.2, as far as its options allow",
+            Self::CipherSuite | Self::Group => "the peer's software may be too old",
+            Self::Signature => "a certificate with another kind of key may help",
+            Self::Protocol => "compare the lists of both ends",
+        }
+    }
+}
+
 impl fmt::Display for Offer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Version => "version of TLS",
             Self::CipherSuite => "cipher suite",
             Self::Group => "group for the exchange of keys",
-            Self::Signature => "way to sign; another kind of key may help",
+            Self::Signature => "way to sign",
             Self::Protocol => "application protocol (ALPN)",
         })
     }
@@ -313,6 +326,8 @@ impl From<PeerIncompatible> for TlsFault {
             P::ServerDoesNotSupportTls12Or13
             | P::ServerTlsVersionIsDisabledByOurConfig
             | P::SupportedVersionsExtensionRequired
+            // Whoever speaks 1.2 or newer sends it; whoever speaks only older versions does not know it.
+            | P::SignatureAlgorithmsExtensionRequired
             | P::Tls12NotOffered
             | P::Tls12NotOfferedOrEnabled => Offer::Version,
             P::NoCipherSuitesInCommon => Offer::CipherSuite,
@@ -321,8 +336,7 @@ impl From<PeerIncompatible> for TlsFault {
             | P::NamedGroupsExtensionRequired
             | P::KeyShareExtensionRequired => Offer::Group,
             P::NoSignatureSchemesInCommon
-            | P::NoCertificateRequestSignatureSchemesInCommon
-            | P::SignatureAlgorithmsExtensionRequired => Offer::Signature,
+            | P::NoCertificateRequestSignatureSchemesInCommon => Offer::Signature,
             how => return Self::Misbehaved(format!("{how:?}").into()),
         };
         Self::NothingInCommon(offer)

@@ -15,6 +15,9 @@ use std::io::{self, BufRead, Read, Write};
 /// Plaintext that is encrypted before the records are taken: whole records, so that none is cut short at the bound.
 const WRITE_BYTES: usize = 4 * RECORD_BYTES;
 
+/// Bytes that a record has around its plaintext: header, nonce or type, and tag of the cipher suites there are.
+const RECORD_OVERHEAD_BYTES: usize = 32;
+
 /// One end of a connection.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -95,6 +98,8 @@ impl Session {
 
     /// Appends the records of `plain` to `out`: full ones but for the last.
     pub(super) fn write(&mut self, mut plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsFault> {
+        let records = plain.len().div_ceil(RECORD_BYTES);
+        out.reserve(plain.len() + records * RECORD_OVERHEAD_BYTES);
         while !plain.is_empty() {
             // What waits there would take a part of the bound.
             self.take_output(out);

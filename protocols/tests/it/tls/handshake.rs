@@ -4,7 +4,7 @@ use super::{
     Configs, EACH_VERSION, Provider, Setup, fault, on_every_provider,
     pair::{CUTS, Cut, End, Listening},
 };
-use crate::splits::Answering;
+use crate::{random::Random, splits::Answering};
 use shardloop_protocols::{
     Fault, Side, StreamMachine,
     length::Length,
@@ -28,6 +28,8 @@ on_every_provider! {
     plain_http_is_called_by_its_name,
     other_text_and_garbage,
     damage_on_the_way_is_seen,
+    damage_in_a_handshake_breaks_nothing_else,
+    an_end_is_an_end,
     an_end_during_the_handshake,
     whoever_only_looks_does_nothing_wrong,
     nothing_is_sent_before_the_handshake_is_done,
@@ -267,6 +269,57 @@ fn damage_on_the_way_is_seen(provider: &Provider) {
         assert_eq!(fault(&pair.client), &TlsFault::Alert(Alert { code: 20 }));
         assert_eq!(pair.server.app.messages, 0);
     }
+}
+
+/// One byte of one flight is changed; every other end is as good as the first, but for a fault.
+fn damage_in_a_handshake_breaks_nothing_else(provider: &Provider) {
+    for versions in EACH_VERSION {
+        let configs = Setup::new(provider).with_versions(versions).configs();
+        let mut random = Random::new(20);
+        for flight in 0..4 {
+            for _ in 0..40 {
+                let mut pair = configs.pair(Length::default, Cut::Whole);
+                pair.start();
+                for number in 0..8 {
+                    let sent = match number % 2 {
+                        0 => &mut pair.client.sent,
+                        _ => &mut pair.server.sent,
+                    };
+                    if number == flight && !sent.is_empty() {
+                        let at = random.below(sent.len());
+                        sent[at] ^= 1 << random.below(8);
+                    }
+                    let piece = std::mem::take(sent);
+                    match number % 2 {
+                        0 => pair.server.hear(pair.now, &piece),
+                        _ => pair.client.hear(pair.now, &piece),
+                    }
+                }
+                for end in [&pair.client.machine, &pair.server.machine] {
+                    assert!(!end.is_ready() || end.version().is_some());
+                }
+                if pair.client.machine.is_ready() && pair.server.machine.is_ready() {
+                    pair.ask(b"abc");
+                    assert_eq!(pair.client.app.notes, b"\0\0\0\x03bcd");
+                }
+            }
+        }
+    }
+}
+
+fn an_end_is_an_end(provider: &Provider) {
+    let server = Setup::new(provider).configs().ends(Length::default).1;
+    let mut server = End::new(server, Answering::default());
+    let now = Instant::now();
+    server.hear(now, b"no TLS at all");
+    assert!(matches!(server.end.take(), Some(Err(_))));
+    server.sent.clear();
+    server.hear(now, b"still none");
+    assert_eq!(server.end.take(), Some(Ok(())));
+    server.close(now);
+    server.time_out(now);
+    server.end_of_input(now);
+    assert_eq!((server.end, server.sent), (Some(Ok(())), vec![]));
 }
 
 fn an_end_during_the_handshake(provider: &Provider) {

@@ -103,6 +103,14 @@ impl Configs {
     }
 }
 
+/// It may be moved to whichever thread will run it.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Tls<Tls<Length>>>();
+    is_send::<ServerConfig>();
+    is_send::<ClientConfig>();
+};
+
 /// The layer's own fault.
 fn fault<M: StreamMachine, A: shardloop_protocols::App<Tls<M>>>(
     end: &pair::End<Tls<M>, A>,
