@@ -3,6 +3,8 @@
 mod authority;
 mod data;
 mod ending;
+#[cfg(all(feature = "drive", feature = "aws-lc-rs"))]
+mod example;
 mod handshake;
 mod pair;
 mod polite;
