@@ -142,8 +142,7 @@ impl Versions {
 pub enum Resumption {
     /// Not at all: every handshake is a full one.
     Off,
-    /// The server keeps so many sessions, behind a lock that all users of the configuration share; clients get a number (RFC 5246,
-    /// section 7.3).
+    /// The server keeps so many sessions, and clients get a number (RFC 5246, section 7.3).
     Stored {
         /// The most it keeps; older ones are forgotten first.
         sessions: usize,
@@ -206,8 +205,9 @@ impl TimeProvider for WallClock {
     }
 }
 
-/// A server's connections are made from it. Cheap to clone, and what is cloned is shared: to share nothing between shards, make one
-/// for each.
+/// A server's connections are made from it. Cheap to clone. Clones share what resumption needs, behind a lock that handshakes take for
+/// a moment; so a client may come back to another shard. To share nothing, make one for each shard: then a client that comes back to
+/// another has a full handshake.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     pub(super) rustls: Arc<rustls::ServerConfig>,
@@ -247,8 +247,8 @@ impl ServerConfig {
     }
 }
 
-/// A client's connections are made from it. Cheap to clone, and what is cloned is shared: to share nothing between shards, make one
-/// for each.
+/// A client's connections are made from it. Cheap to clone. Clones share the sessions they can resume, behind a lock that handshakes
+/// take for a moment; to share nothing, make one for each shard.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     pub(super) rustls: Arc<rustls::ClientConfig>,

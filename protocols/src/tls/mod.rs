@@ -82,7 +82,8 @@ pub struct Tls<M> {
     stage: Stage,
     /// Of the handshake.
     deadline: Option<Instant>,
-    received_bytes: usize,
+    /// What has come of it.
+    handshake_bytes: usize,
     records: Records,
     /// What the inner machine left.
     plain: Plain,
@@ -128,7 +129,7 @@ impl<M: StreamMachine> Tls<M> {
             terms,
             stage: Stage::Handshake,
             deadline: None,
-            received_bytes: 0,
+            handshake_bytes: 0,
             records: Records::default(),
             plain: Plain::default(),
             again: false,
@@ -235,7 +236,7 @@ impl<M: StreamMachine> Tls<M> {
 
     /// The first header is left with the caller until it is whole, so that it can be told what it is if it is none.
     fn is_too_little(&self, input: &[u8]) -> bool {
-        self.received_bytes == 0 && input.len() < HEADER_BYTES
+        self.handshake_bytes == 0 && input.len() < HEADER_BYTES
     }
 
     /// Decrypts until the input is used up or about a record has come out; so what many small messages are answered leaves in one
@@ -270,9 +271,9 @@ impl<M: StreamMachine> Tls<M> {
         if !self.session.is_handshaking() {
             return true;
         }
-        self.received_bytes += bytes;
+        self.handshake_bytes += bytes;
         let limit_bytes = self.terms.limits.handshake_bytes;
-        if self.received_bytes > limit_bytes && self.fault.is_none() {
+        if self.handshake_bytes > limit_bytes && self.fault.is_none() {
             self.session.end(out);
             self.fault = Some(TlsFault::HandshakeTooLong { limit_bytes });
         }
@@ -451,7 +452,7 @@ impl<M: StreamMachine> StreamMachine for Tls<M> {
         out: &mut Vec<u8>,
     ) -> Result<Step, Self::Error> {
         debug_assert!(out.is_empty(), "drain the output before the next call");
-        let received_bytes = self.received_bytes + unread;
+        let received_bytes = self.handshake_bytes + unread;
         let truncated = match (self.stage, self.terms.abrupt_end) {
             (Stage::Ended, _) => return Ok(Step::close(0)),
             // Whoever only looks whether somebody listens here has done nothing wrong.
