@@ -14,3 +14,5 @@ mod network;
 mod pair;
 mod random;
 mod splits;
+#[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
+mod tls;
