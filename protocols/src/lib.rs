@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`length`] | u32 big-endian length, then the payload | this crate |
 //! | [`echo`] | plain bytes, sent back as they come | RFC 862 |
+//! | [`websocket`] | messages in frames, after an HTTP handshake | RFC 6455 |
 //! | [`udp`] | one datagram, one message | RFC 768 |
 //!
 //! A machine is a [`StreamMachine`]: it is handed what was received, tells an [`App`] about each message, and appends what is to be
@@ -54,6 +55,7 @@ pub mod echo;
 pub mod length;
 pub mod machine;
 pub mod udp;
+pub mod websocket;
 pub mod work;
 
 #[cfg(feature = "drive")]
