@@ -154,9 +154,11 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Answers a Ping.
+    /// Answers a Ping, unless Close was said.
     pub(super) fn pong(&mut self, out: &mut Vec<u8>, payload: &[u8]) {
-        self.frame(out, true, Opcode::Pong, payload);
+        if !self.closed {
+            self.frame(out, true, Opcode::Pong, payload);
+        }
     }
 
     /// Asks whether the peer is there.

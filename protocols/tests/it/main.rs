@@ -9,3 +9,4 @@ mod layer;
 mod pair;
 mod random;
 mod splits;
+mod websocket;

@@ -268,7 +268,9 @@ fn check_line(head: &[u8], limit: usize) -> Result<(), RequestError> {
     match parsed.parse(head) {
         Ok(httparse::Status::Complete(bytes)) if bytes == head.len() && head[0] != b'\r' => {}
         Err(httparse::Error::TooManyHeaders) => return Err(RequestError::TooManyHeaders),
-        Err(httparse::Error::Version) => return Err(RequestError::HttpVersion),
+        Err(httparse::Error::Version) if names_version(head) => {
+            return Err(RequestError::HttpVersion);
+        }
         _ => return Err(RequestError::Malformed),
     }
     if parsed.method != Some("GET") {
@@ -348,6 +350,12 @@ fn check_origin(head: &[u8], options: &ServerOptions) -> Result<(), RequestError
 
 fn single<'h>(head: &'h [u8], name: &'static str) -> Result<Option<&'h [u8]>, RequestError> {
     head::single(head, name).map_err(|head::Repeated| RequestError::Repeated(name))
+}
+
+/// Whether the third word of the request line is a version of HTTP.
+fn names_version(head: &[u8]) -> bool {
+    let third = head.split(|byte| *byte == b' ').nth(2);
+    third.is_some_and(|word| word.starts_with(b"HTTP/"))
 }
 
 /// What stands between the two spaces of the request line.

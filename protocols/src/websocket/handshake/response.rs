@@ -206,7 +206,9 @@ fn check_status(head: &[u8], limit: usize) -> Result<(), ResponseError> {
     match parsed.parse(head) {
         Ok(httparse::Status::Complete(bytes)) if bytes == head.len() && head[0] != b'\r' => {}
         Err(httparse::Error::TooManyHeaders) => return Err(ResponseError::TooManyHeaders),
-        Err(httparse::Error::Version) => return Err(ResponseError::HttpVersion),
+        Err(httparse::Error::Version) if head.starts_with(b"HTTP/") => {
+            return Err(ResponseError::HttpVersion);
+        }
         _ => return Err(ResponseError::Malformed),
     }
     match (parsed.version, parsed.code) {
