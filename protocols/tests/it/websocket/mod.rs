@@ -14,7 +14,7 @@ mod refused_requests;
 
 use crate::splits::Witness;
 use shardloop_protocols::{
-    App, Flow, Next, Step, StreamMachine,
+    App, Flow, Step, StreamMachine,
     websocket::{ClientOptions, Message, Reply, ServerOptions, WebSocket},
 };
 use std::{sync::Arc, time::Instant};
@@ -39,26 +39,19 @@ const ANSWER: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n
 /// A frame whose first byte is `first`.
 fn frame(first: u8, payload: &[u8], key: Option<[u8; 4]>) -> Vec<u8> {
     let mask = if key.is_some() { 0x80 } else { 0 };
+    let [.., a, b] = payload.len().to_be_bytes();
     let mut bytes = vec![first];
     match payload.len() {
-        short @ ..126 => bytes.push(mask | short as u8),
-        middle @ ..65_536 => {
-            bytes.push(mask | 126);
-            bytes.extend((middle as u16).to_be_bytes());
-        }
+        ..126 => bytes.push(mask | b),
+        126..65_536 => bytes.extend([mask | 126, a, b]),
         long => {
             bytes.push(mask | 127);
             bytes.extend((long as u64).to_be_bytes());
         }
     }
     bytes.extend(key.iter().flatten());
-    let key = key.unwrap_or_default();
-    bytes.extend(
-        payload
-            .iter()
-            .zip(key.iter().cycle())
-            .map(|(byte, key)| byte ^ key),
-    );
+    let key = key.unwrap_or_default().into_iter().cycle();
+    bytes.extend(payload.iter().zip(key).map(|(byte, key)| byte ^ key));
     bytes
 }
 
@@ -83,8 +76,10 @@ fn frames_of(mut bytes: &[u8], masked: bool) -> Vec<(u8, Vec<u8>)> {
         let (length, rest) = match second & 0x7f {
             126 => (usize::from(rest[0]) << 8 | usize::from(rest[1]), &rest[2..]),
             127 => {
-                let (length, rest) = rest.split_first_chunk().unwrap();
-                (u64::from_be_bytes(*length).try_into().unwrap(), rest)
+                let long = rest[..8]
+                    .iter()
+                    .fold(0, |long, byte| long << 8 | usize::from(*byte));
+                (long, &rest[8..])
             }
             short => (usize::from(short), rest),
         };
@@ -114,7 +109,7 @@ fn open_server_with(options: ServerOptions) -> WebSocket {
     let mut request = REQUEST.as_bytes().to_vec();
     let mut out = Vec::new();
     let step = server.handle(Instant::now(), &mut request, &mut Echo::default(), &mut out);
-    assert_eq!(step.unwrap().consumed, request.len());
+    assert_eq!(step, Ok(Step::need_input(request.len())));
     assert!(server.is_ready());
     server
 }
@@ -157,7 +152,7 @@ fn asked_client(options: ClientOptions) -> (WebSocket, Vec<u8>) {
         &mut Echo::default(),
         &mut answer,
     );
-    assert_eq!(step.unwrap().next, Next::NeedInput);
+    assert_eq!(step, Ok(Step::need_input(request.len())));
     (client, answer)
 }
 
@@ -166,7 +161,7 @@ fn open_client_with(options: ClientOptions) -> WebSocket {
     let (mut client, mut answer) = asked_client(options);
     let (mut app, mut out) = (Echo::default(), Vec::new());
     let step = client.handle(Instant::now(), &mut answer, &mut app, &mut out);
-    assert_eq!(step.unwrap().consumed, answer.len());
+    assert_eq!(step, Ok(Step::need_input(answer.len())));
     assert!(client.is_ready() && out.is_empty());
     client
 }
@@ -174,6 +169,8 @@ fn open_client_with(options: ClientOptions) -> WebSocket {
 fn open_client() -> WebSocket {
     open_client_with(client_options())
 }
+
+const FITS: &str = "what was received may be sent";
 
 /// Sends back what it is shown.
 #[derive(Clone, Default)]
@@ -196,15 +193,15 @@ where
         match message {
             Message::Text(text) => {
                 self.notes.extend(from_server(FIN | TEXT, text.as_bytes()));
-                reply.text(text).unwrap();
+                reply.text(text).expect(FITS);
             }
             Message::Binary(bytes) => {
                 self.notes.extend(from_server(FIN | BINARY, bytes));
-                reply.binary(bytes).unwrap();
+                reply.binary(bytes).expect(FITS);
             }
         }
         if self.close_after == Some(self.messages) {
-            reply.close(3000, "enough").unwrap();
+            reply.close(3000, "enough").expect(FITS);
         }
         match self.pause_every {
             0 => Flow::Continue,

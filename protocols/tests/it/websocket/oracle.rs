@@ -48,6 +48,8 @@ impl Write for Pipe {
     }
 }
 
+const THEY_WRITE: &str = "they write to memory";
+
 type Other = tungstenite::WebSocket<Pipe>;
 
 fn random_message(random: &mut Random) -> Theirs {
@@ -76,15 +78,14 @@ fn send_fragments(other: &mut Other, message: &Theirs, random: &mut Random) {
         let (fragment, behind) = rest.split_at(random.below(rest.len() + 1));
         let last = behind.is_empty();
         let frame = Frame::message(Bytes::copy_from_slice(fragment), OpCode::Data(opcode), last);
-        other.write(Theirs::Frame(frame)).unwrap();
+        other.write(Theirs::Frame(frame)).expect(THEY_WRITE);
         if random.below(3) == 0 {
             let bytes = random.below(126);
-            other
-                .write(Theirs::Ping(random.bytes(bytes).into()))
-                .unwrap();
+            let ping = Theirs::Ping(random.bytes(bytes).into());
+            other.write(ping).expect(THEY_WRITE);
         }
         if last {
-            return other.flush().unwrap();
+            return other.flush().expect(THEY_WRITE);
         }
         (opcode, rest) = (Data::Continue, behind);
     }
@@ -196,7 +197,7 @@ fn hear(client: &mut WebSocket, bytes: &[u8], random: &mut Random) -> (Vec<Their
             let mut out = Vec::new();
             let step = client
                 .handle(Instant::now(), &mut unread, &mut app, &mut out)
-                .unwrap();
+                .expect("they keep to the protocol");
             sent.append(&mut out);
             unread.drain(..step.consumed);
             next = step.next;

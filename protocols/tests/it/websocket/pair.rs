@@ -74,7 +74,7 @@ fn a_client_and_a_server_understand_each_other() {
 
         let mut said = Vec::new();
         for _ in 0..30 {
-            let most = [3, 200, 70_000][random.below(3)];
+            let most = [3, 200, piece_bytes.clamp(3000, 70_000)][random.below(3)];
             let length = random.below(most);
             let bytes = random.bytes(length);
             let text = "ä".repeat(length / 2);

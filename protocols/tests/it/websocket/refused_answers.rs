@@ -24,7 +24,7 @@ fn client() -> WebSocket {
 
 /// The right answer with one thing in place of another.
 fn with(old: &str, new: &str) -> Vec<u8> {
-    let answer = String::from_utf8(asked_client(options()).1).unwrap();
+    let answer = String::from_utf8(asked_client(options()).1).expect("it is ASCII");
     assert!(answer.contains(old), "{answer}");
     answer.replace(old, new).into_bytes()
 }

@@ -269,7 +269,7 @@ fn check(name: &str, request: &[u8], fault: Error) {
     let outcome = Case::with(strict, Echo::default()).check(request);
     let error = WebSocketError::Request(fault);
     assert_eq!(outcome.end, Err(format!("{error:?}")), "{name}");
-    let answer = String::from_utf8(outcome.output).unwrap();
+    let answer = String::from_utf8(outcome.output).expect("it is ASCII");
     let start = format!("HTTP/1.1 {}\r\n", status(fault));
     assert!(answer.starts_with(&start), "{name}: {answer}");
     let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
