@@ -5,6 +5,7 @@
 //! | [`length`] | u32 big-endian length, then the payload | this crate |
 //! | [`echo`] | plain bytes, sent back as they come | RFC 862 |
 //! | [`tls`] | a layer over any of the above but datagrams | RFC 8446, RFC 5246 |
+//! | [`websocket`] | messages in frames, after an HTTP handshake | RFC 6455 |
 //! | [`udp`] | one datagram, one message | RFC 768 |
 //!
 //! A machine is a [`StreamMachine`]: it is handed what was received, tells an [`App`] about each message, and appends what is to be
@@ -57,6 +58,7 @@ pub mod machine;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod udp;
+pub mod websocket;
 pub mod work;
 
 #[cfg(feature = "drive")]

@@ -16,3 +16,4 @@ mod random;
 mod splits;
 #[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
 mod tls;
+mod websocket;
