@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`length`] | u32 big-endian length, then the payload | this crate |
 //! | [`echo`] | plain bytes, sent back as they come | RFC 862 |
+//! | [`http1`] | HTTP/1.1, server and client | RFC 9110, RFC 9112 |
 //! | [`udp`] | one datagram, one message | RFC 768 |
 //!
 //! A machine is a [`StreamMachine`]: it is handed what was received, tells an [`App`] about each message, and appends what is to be
@@ -51,6 +52,7 @@
 
 pub mod datagram;
 pub mod echo;
+pub mod http1;
 pub mod length;
 pub mod machine;
 pub mod udp;
