@@ -5,6 +5,7 @@ mod datagrams;
 mod drive;
 #[cfg(feature = "drive")]
 mod fake;
+mod http1;
 mod layer;
 mod pair;
 mod random;
