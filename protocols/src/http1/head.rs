@@ -154,18 +154,27 @@ fn refused_request(error: Error, head: &[u8]) -> Http1Error {
     match error {
         Error::TooManyHeaders => Http1Error::TooManyHeaders,
         Error::HeaderName | Error::HeaderValue => refused_field(error, fields),
-        Error::Version => {
-            let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-            match version {
-                [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-                    if major.is_ascii_digit() && minor.is_ascii_digit() =>
-                {
-                    Http1Error::UnsupportedVersion
-                }
-                _ => Http1Error::InvalidVersion,
+        Error::Version => match refused_line(line) {
+            // Three words, of which the first two are in order.
+            Http1Error::InvalidRequestLine if line.split(|byte| *byte == b' ').count() == 3 => {
+                refused_version(line)
             }
-        }
+            fault => fault,
+        },
         _ => refused_line(line),
+    }
+}
+
+/// What is wrong with the version that ends a request line: it is another one, or none.
+#[cold]
+fn refused_version(line: &[u8]) -> Http1Error {
+    match line.last_chunk::<9>() {
+        Some([b' ', b'H', b'T', b'T', b'P', b'/', major, b'.', minor])
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Http1Error::UnsupportedVersion
+        }
+        _ => Http1Error::InvalidVersion,
     }
 }
 

@@ -20,6 +20,8 @@ use shardloop_protocols::{
 pub(crate) struct Service {
     pub(crate) notes: Vec<u8>,
     pub(crate) requests: usize,
+    /// Bodies that came over several calls are answered in one.
+    pub(crate) longest_body_bytes: usize,
 }
 
 impl App<Server> for Service {
@@ -88,7 +90,7 @@ impl Witness for Service {
     }
 
     fn longest_reply_bytes(&self, input_bytes: usize) -> usize {
-        input_bytes + 1000
+        input_bytes + self.longest_body_bytes + 1000
     }
 
     fn into_notes(self) -> Vec<u8> {
