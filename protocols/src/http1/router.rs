@@ -168,10 +168,8 @@ impl<'p> Params<'p> {
         Some(pair.1)
     }
 
-    /// The segment called `name`, with its percent-encoding undone; it may have a slash in it then.
-    ///
-    /// # Errors
-    /// The encoding is malformed, or not of UTF-8.
+    /// The segment called `name`, with its percent-encoding undone; it may have a slash in it then. `None` if the pattern has no such
+    /// name, an error inside if the encoding is malformed or not of UTF-8.
     pub fn decoded(&self, name: &str) -> Option<Result<String, PercentError>> {
         self.get(name).map(decode)
     }
