@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | [`length`] | u32 big-endian length, then the payload | this crate |
 //! | [`echo`] | plain bytes, sent back as they come | RFC 862 |
-//! | [`tls`] | a layer over any of the above but datagrams | RFC 8446, RFC 5246 |
 //! | [`websocket`] | messages in frames, after an HTTP handshake | RFC 6455 |
+//! | [`http1`] | HTTP/1.1, server and client | RFC 9110, RFC 9112 |
+//! | [`tls`] | TLS 1.3 and 1.2, a layer over any of the above | RFC 8446, RFC 5246 |
 //! | [`udp`] | one datagram, one message | RFC 768 |
 //!
 //! A machine is a [`StreamMachine`]: it is handed what was received, tells an [`App`] about each message, and appends what is to be
@@ -53,6 +54,7 @@
 
 pub mod datagram;
 pub mod echo;
+pub mod http1;
 pub mod length;
 pub mod machine;
 #[cfg(feature = "tls")]

@@ -6,6 +6,7 @@ mod datagrams;
 mod drive;
 #[cfg(feature = "drive")]
 mod fake;
+mod http1;
 mod layer;
 #[cfg(feature = "drive")]
 mod manners;
