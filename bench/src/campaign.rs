@@ -405,6 +405,7 @@ pub(crate) mod tests {
                 ..ProcessUse::default()
             }),
             udp: None,
+            tls: None,
         };
         let calls = CallCount {
             per_round_trip: Some(1.9),

@@ -206,7 +206,16 @@ impl Family {
 
 impl Protocol {
     /// Every protocol of this tool.
-    pub(crate) const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Echo, Protocol::Udp];
+    pub(crate) const ALL: [Protocol; 8] = [
+        Protocol::Tcp,
+        Protocol::Echo,
+        Protocol::Udp,
+        Protocol::Tls,
+        Protocol::Ws,
+        Protocol::Wss,
+        Protocol::Http,
+        Protocol::Https,
+    ];
 
     /// As written on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -214,7 +223,22 @@ impl Protocol {
             Protocol::Tcp => "tcp",
             Protocol::Echo => "echo",
             Protocol::Udp => "udp",
+            Protocol::Tls => "tls",
+            Protocol::Ws => "ws",
+            Protocol::Wss => "wss",
+            Protocol::Http => "http",
+            Protocol::Https => "https",
         }
+    }
+
+    /// In TLS, so that a server needs a certificate and a client somebody to trust.
+    pub(crate) fn is_encrypted(self) -> bool {
+        matches!(self, Protocol::Tls | Protocol::Wss | Protocol::Https)
+    }
+
+    /// What is sent comes back as it is, so that a server may know nothing of messages: the null server.
+    pub(crate) fn is_mirrored(self) -> bool {
+        matches!(self, Protocol::Tcp | Protocol::Echo | Protocol::Udp)
     }
 
     /// Over datagrams, where messages may be lost; else over streams.
@@ -225,9 +249,9 @@ impl Protocol {
     /// Most bytes of a message.
     pub(crate) fn payload_max(self, family: Family) -> usize {
         match (self, family) {
-            (Protocol::Tcp | Protocol::Echo, _) => 1024 * 1024,
             (Protocol::Udp, Family::Ipv4) => 65_535 - 20 - 8,
             (Protocol::Udp, Family::Ipv6) => 65_535 - 8,
+            _ => 1024 * 1024,
         }
     }
 
@@ -235,9 +259,9 @@ impl Protocol {
     pub(crate) fn payload_fault(self, family: Family, bytes: usize) -> Option<String> {
         let most = self.payload_max(family);
         let why = match (self, family) {
-            (Protocol::Tcp | Protocol::Echo, _) => "the bound of this tool",
             (Protocol::Udp, Family::Ipv4) => "65535 - 20 IP - 8 UDP",
             (Protocol::Udp, Family::Ipv6) => "65535 - 8 UDP",
+            _ => "the bound of this tool",
         };
         (bytes > most).then(|| {
             format!(

@@ -33,6 +33,18 @@ pub(crate) enum Protocol {
     Echo,
     /// One datagram is one message (RFC 768).
     Udp,
+    /// As `tcp`, in TLS (RFC 8446).
+    #[value(alias = "tcps")]
+    Tls,
+    /// One binary message each (RFC 6455).
+    #[value(alias = "websocket")]
+    Ws,
+    /// As `ws`, in TLS.
+    Wss,
+    /// `POST /echo`, whose answer has the same body (RFC 9112).
+    Http,
+    /// As `http`, in TLS.
+    Https,
 }
 
 /// How the server's threads share the work.
@@ -78,6 +90,9 @@ pub(crate) struct Ready {
     /// How long a shard without work looks for more before it parks, in microseconds.
     #[serde(default)]
     pub(crate) spin_us: u64,
+    /// The authority whose certificate a client has to trust, in PEM; `null` for what is not encrypted.
+    #[serde(default)]
+    pub(crate) ca_pem: Option<String>,
     /// Buffers of a server of datagrams; `null` for streams, which have the kernel's own.
     #[serde(default)]
     pub(crate) udp_buffers: Option<UdpBuffers>,
@@ -303,6 +318,18 @@ pub(crate) struct LoadReport {
     /// What became of the datagrams; `null` for streams.
     #[serde(default)]
     pub(crate) udp: Option<DatagramReport>,
+    /// What the first connection's handshake agreed on; `null` for what is not encrypted.
+    #[serde(default)]
+    pub(crate) tls: Option<TlsSession>,
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TlsSession {
+    /// `TLS 1.3` or `TLS 1.2`.
+    pub(crate) version: String,
+    /// By its name in the registry of IANA.
+    pub(crate) cipher_suite: String,
 }
 
 /// What became of the datagrams of one run.

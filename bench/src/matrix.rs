@@ -366,9 +366,12 @@ impl Plan {
             let left = budget
                 .saturating_sub(spent)
                 .saturating_sub(around * (self.repetitions() + self.cell_count()));
-            let left =
-                left.saturating_sub(COUNTED_WINDOW_MAX.min(self.timing.window) * self.cell_count());
-            let window = left / self.repetitions().max(1);
+            // The counted pass has the same window, up to its bound.
+            let repetitions = self.repetitions().max(1);
+            let mut window = left / (repetitions + self.cell_count());
+            if window > COUNTED_WINDOW_MAX {
+                window = left.saturating_sub(COUNTED_WINDOW_MAX * self.cell_count()) / repetitions;
+            }
             let whole_ms =
                 Duration::from_millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
             self.timing.window = whole_ms
@@ -550,7 +553,8 @@ pub(crate) mod tests {
             ..small()
         };
         let cells = matrix.cells().unwrap();
-        assert_eq!(cells.len(), 3 * 2 * 2 * 2 * (1 + 2 * 2) + 3);
+        let protocols = Protocol::ALL.len();
+        assert_eq!(cells.len(), protocols * 2 * 2 * 2 * (1 + 2 * 2) + protocols);
         let ids: std::collections::BTreeSet<&str> =
             cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(ids.len(), cells.len());

@@ -484,6 +484,9 @@ fn load_args(job: &Job<'_>, ready: &Ready) -> Vec<String> {
             (job.losses.max_loss * 100.0).to_string(),
         ]);
     }
+    if let Some(pem) = &ready.ca_pem {
+        args.extend(["--ca-pem".to_owned(), pem.clone()]);
+    }
     if job.pass == Pass::Counted {
         args.push("--announce".to_owned());
     }
@@ -602,6 +605,7 @@ fn faults_in_words(counters: &Counters) -> String {
         ("disconnects", counters.disconnects),
         ("connect_errors", counters.connect_errors),
         ("io_errors", counters.io_errors),
+        ("protocol_errors", counters.protocol_errors),
         ("drain_timeouts", counters.drain_timeouts),
         ("warmup_errors", counters.warmup_errors),
     ];
@@ -628,7 +632,7 @@ fn count_calls(job: &Job<'_>, marks: &[Mark], report: &LoadReport, done: &Done) 
     let factors = &job.cell.factors;
     let round_trips = match (factors.protocol, factors.model) {
         (_, Model::Null) | (Protocol::Echo, _) => report.counters.received,
-        (Protocol::Tcp | Protocol::Udp, _) => end.messages.saturating_sub(begin.messages),
+        _ => end.messages.saturating_sub(begin.messages),
     };
     let system_calls = end
         .system_calls

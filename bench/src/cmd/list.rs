@@ -95,7 +95,8 @@ mod tests {
         );
         assert!(text.contains("cells       4\n"), "{text}");
         assert!(
-            text.contains("echo, udp\n") && text.contains("accept      reuseport, "),
+            text.contains("tcp, echo, udp, tls, ws, wss, http, https\n")
+                && text.contains("accept      reuseport, "),
             "{text}"
         );
         assert!(text.contains("floor       not measured\n"), "{text}");

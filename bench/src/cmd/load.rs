@@ -38,7 +38,8 @@ const REFUSED: u8 = 4;
 /// Exit code: 0 measured and valid, 1 something failed, 2 usage, 4 refused by the machine before anything ran.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LoadArgs {
-    /// What to speak: `tcp` is a u32 big-endian length and the payload, `echo` plain bytes, `udp` a datagram for each message.
+    /// What to speak: `tcp` is a u32 big-endian length and the payload, `echo` plain bytes, `udp` a datagram for each message, `ws` a
+    /// binary message, `http` a POST whose answer has the same body; `tls`, `wss` and `https` are tcp, ws and http in TLS.
     #[arg(long, value_enum)]
     protocol: Protocol,
     /// The server.
@@ -68,6 +69,12 @@ pub(crate) struct LoadArgs {
     /// The server's process, whose CPU time within the window is then told.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
+    /// The authority that the server's certificate must come from, in PEM; for tls, wss and https, whose `serve` writes it.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The same as text.
+    #[arg(long, value_name = "PEM", hide = true, conflicts_with = "ca")]
+    ca_pem: Option<String>,
     /// Prints a JSON line when the measured window begins and another when it ends.
     #[arg(long)]
     announce: bool,
@@ -90,8 +97,9 @@ pub(crate) struct LoadArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &LoadArgs) -> ExitCode {
-    let plan = args.plan();
-    let result = check_payload(&plan)
+    let mut plan = args.plan();
+    let result = read_ca(args, &mut plan)
+        .and_then(|()| check_payload(&plan))
         .and_then(|()| check_cap(&plan))
         .and_then(|()| check_descriptors(&plan))
         .and_then(|()| Output::open(args.json.as_deref()))
@@ -126,6 +134,7 @@ impl LoadArgs {
             warmup: if counted { Duration::ZERO } else { self.warmup },
             verify: self.verify,
             server_pid: self.server_pid,
+            ca_pem: self.ca_pem.clone(),
             connect_timeout: self.connect_timeout,
             drain_timeout: self.drain_timeout,
             udp_timeout: self.udp_timeout,
@@ -200,6 +209,34 @@ impl Refusal {
             words: format!("error[E-{id}]: {happened}\n  {what_to_do}"),
         }
     }
+}
+
+/// Whom to trust: a file, unless it was given as text.
+fn read_ca(args: &LoadArgs, plan: &mut Plan) -> Result<(), Refusal> {
+    let wanted = plan.protocol.is_encrypted();
+    match &args.ca {
+        Some(path) if wanted => {
+            let pem = std::fs::read_to_string(path).map_err(|error| {
+                let happened = format!("{} cannot be read: {error}", path.display());
+                Refusal::new(REFUSED, "E-CA", &happened, "name a file in PEM.")
+            })?;
+            plan.ca_pem = Some(pem);
+        }
+        None if wanted && plan.ca_pem.is_none() => {
+            let happened = format!(
+                "{} needs somebody to trust, or the server could be anybody.",
+                plan.protocol.name()
+            );
+            let what = "give --ca FILE, which `bench serve --write-ca FILE` writes.";
+            return Err(Refusal::new(USAGE, "E-CA", &happened, what));
+        }
+        Some(_) => {
+            let happened = format!("{} has no certificate to check.", plan.protocol.name());
+            return Err(Refusal::new(USAGE, "E-CA", &happened, "leave out --ca."));
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 fn check_payload(plan: &Plan) -> Result<(), Refusal> {

@@ -8,6 +8,7 @@ use crate::{
         null::{NullError, NullServer, NullStopper},
         pool::{Pool, PoolError, PoolStopper},
         shards::{self, Setup, accepts, default_accept},
+        speech::Speech,
     },
     udp_socket::{self, REQUESTED},
 };
@@ -22,8 +23,10 @@ use shardloop_platform::{
     usage::{CpuClock, memory},
 };
 use std::{
+    fs,
     io::{self, BufRead, Read, Write},
     net::SocketAddr,
+    path::PathBuf,
     process::ExitCode,
     sync::Arc,
     thread,
@@ -71,6 +74,13 @@ pub(crate) struct ServeArgs {
     /// SO_RCVBUF to ask for, in bytes (udp).
     #[arg(long, default_value_t = REQUESTED.receive_bytes, value_name = "BYTES")]
     pub(crate) rcvbuf: usize,
+    /// A folder with ca.pem, cert.pem and key.pem, for what is encrypted; without it certificates for this machine's loopback
+    /// addresses are made, in memory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certs: Option<PathBuf>,
+    /// Write the certificate that a client has to trust, in PEM, for `bench load --ca` and others.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_ca: Option<PathBuf>,
     /// Where to listen; port 0 lets the kernel pick one.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
@@ -144,7 +154,12 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
         .then(|| CallCounter::open().map_err(|reason| reason.to_string()));
     // With the limit as it is there may be room for fewer connections; whoever meets it is told then.
     let _ = raise_descriptor_limit();
-    let job = Arc::new(Job::new(args.protocol, args.work, threads));
+    let speech = Speech::new(args.protocol, args.certs.as_deref()).map_err(|mute| Refused {
+        code: 4,
+        text: mute.to_string(),
+    })?;
+    write_ca(args, &speech)?;
+    let job = Arc::new(Job::new(speech, args.work, threads));
     let server = match model {
         Model::Shards => {
             let setup = setup(args, driver, threads, accept);
@@ -153,8 +168,9 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
         Model::Pool => Server::pool(args, &job, threads)?,
         Model::Null => Server::null(args, &job)?,
     };
+    let ca_pem = job.speech.ca_pem.clone();
     let meter = Arc::new(Meter { job, calls });
-    print_line(&server.ready(args, model, threads, accept));
+    print_line(&server.ready(args, model, threads, accept, ca_pem));
     watch(signals, server.stopper()).map_err(environment)?;
     if args.control {
         control(meter.clone(), server.stopper()).map_err(environment)?;
@@ -162,6 +178,22 @@ fn serve(args: &ServeArgs) -> Result<(), Refused> {
     let left_open = server.wait();
     print_line(&meter.done(model, left_open));
     Ok(())
+}
+
+fn write_ca(args: &ServeArgs, speech: &Speech) -> Result<(), Refused> {
+    let Some(path) = &args.write_ca else {
+        return Ok(());
+    };
+    let Some(pem) = &speech.ca_pem else {
+        let name = args.protocol.name();
+        return Err(Refused::usage(format!(
+            "--write-ca: {name} is not encrypted, so there is no certificate to trust: leave it out"
+        )));
+    };
+    fs::write(path, pem).map_err(|error| Refused {
+        code: 4,
+        text: format!("{} cannot be written: {error}", path.display()),
+    })
 }
 
 /// What kind of server was asked for.
@@ -199,6 +231,18 @@ impl Shape {
             let work = args.work;
             return Err(Refused::usage(format!(
                 "--work {work} is out of range: at most {MAX_WORK} rounds per message"
+            )));
+        }
+        if args.null && !args.protocol.is_mirrored() {
+            let name = args.protocol.name();
+            return Err(Refused::usage(format!(
+                "--null sends bytes back as they come, which is no answer in {name}: take tcp, echo or udp"
+            )));
+        }
+        if args.certs.is_some() && !args.protocol.is_encrypted() {
+            let name = args.protocol.name();
+            return Err(Refused::usage(format!(
+                "--certs: {name} is not encrypted: leave it out, or take tls, wss or https"
             )));
         }
         if args.null && args.work > 0 {
@@ -366,7 +410,14 @@ impl Server {
         Ok(Self::Null { server, cpu })
     }
 
-    fn ready(&self, args: &ServeArgs, model: Model, threads: usize, accept: Accept) -> Ready {
+    fn ready(
+        &self,
+        args: &ServeArgs,
+        model: Model,
+        threads: usize,
+        accept: Accept,
+        ca_pem: Option<String>,
+    ) -> Ready {
         let (driver, remarks) = match self {
             Self::Shards(running) => (running.engine(), running.capabilities().remarks.clone()),
             Self::Pool { .. } => (POOL_DRIVER, Vec::new()),
@@ -385,6 +436,7 @@ impl Server {
             placement: self.placement(threads),
             accept: (model == Model::Shards).then(|| accept.name().to_owned()),
             spin_us: args.spin_us,
+            ca_pem,
             udp_buffers: args.protocol.is_datagram().then(|| self.buffers(args)),
         }
     }
@@ -569,7 +621,7 @@ impl Meter {
                 .and_then(|calls| calls.as_ref().err().cloned()),
             faults: self.job.faults(),
             left_open,
-            udp: (self.job.protocol.is_datagram()).then(|| self.job.datagrams.total()),
+            udp: (self.job.speech.protocol.is_datagram()).then(|| self.job.datagrams.total()),
         }
     }
 

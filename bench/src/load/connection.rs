@@ -11,6 +11,7 @@ use super::{
     fault::Wrong,
     wire::Wire,
 };
+use crate::contract::TlsSession;
 use mio::{Interest, Registry, Token, net::TcpStream};
 use shardloop_protocols::{Next, Step};
 use std::{
@@ -149,6 +150,11 @@ impl<M: Wire> Connection<M> {
     /// Requests may be sent.
     pub(crate) fn is_ready(&self) -> bool {
         self.machine.is_ready()
+    }
+
+    /// What its handshake agreed on.
+    pub(crate) fn session(&self) -> Option<TlsSession> {
+        self.machine.session()
     }
 
     /// What the machine says first.

@@ -15,7 +15,7 @@ use super::{
     timeline::Timeline,
     wire::{Setup, Wire},
 };
-use crate::contract::LoadReport;
+use crate::contract::{LoadReport, TlsSession};
 use crate::repetition::whole_ns;
 use mio::{Events, Poll, Token, event::Event};
 use std::{io, time::Duration};
@@ -41,6 +41,8 @@ struct Generator<M> {
     opening: Opening,
     /// By client; `None` once it has failed.
     connections: Vec<Option<Connection<M>>>,
+    /// What the first client's handshake agreed on.
+    session: Option<TlsSession>,
     /// Clients that may have more to read although no event will say so.
     again: Vec<usize>,
 }
@@ -71,17 +73,19 @@ impl<M: Wire> Generator<M> {
         let clock = Clock::start();
         let mut tally = Tally::new();
         let streams = connect::all(plan, &mut poll, clock, &mut tally)?;
-        let setup = Setup {
-            payload_bytes: plan.payload_bytes,
-        };
+        let setup = Setup::new(plan)?;
         let connection = |(index, stream): (usize, Option<_>)| {
+            let Some(stream) = stream else {
+                return Ok(None);
+            };
             let sequence = Sequence::new(super::client_id(index), plan.window_per_client);
-            Some(Connection::new(
-                stream?,
+            let machine = M::client(&setup)?;
+            Ok(Some(Connection::new(
+                stream,
                 Token(index),
-                M::client(&setup),
+                machine,
                 sequence,
-            ))
+            )))
         };
         // The tag tells replies of this run from those of another process.
         let [tag, ..] = std::process::id().to_le_bytes();
@@ -104,7 +108,12 @@ impl<M: Wire> Generator<M> {
             now_ns: clock.now_ns(),
             timeline: Timeline::new(plan, clock, Watch::new(plan.server_pid)),
             opening: Opening::new(plan.clients, plan.window_per_client),
-            connections: streams.into_iter().enumerate().map(connection).collect(),
+            connections: streams
+                .into_iter()
+                .enumerate()
+                .map(connection)
+                .collect::<io::Result<_>>()?,
+            session: None,
             again: Vec::new(),
         })
     }
@@ -136,6 +145,11 @@ impl<M: Wire> Generator<M> {
             }
             self.read_again();
         }
+        self.session = self
+            .connections
+            .iter()
+            .flatten()
+            .find_map(Connection::session);
         Ok(())
     }
 
@@ -332,6 +346,7 @@ impl<M: Wire> Generator<M> {
             used: self.timeline.used(round_trips),
             window_ns,
             drain_ns,
+            session: self.session,
             datagrams: None,
         };
         report::of(plan, &mut self.desk.traffic.tally, outcome)

@@ -33,7 +33,7 @@ mod tests;
 
 use crate::contract::{LoadReport, Protocol};
 use mio::{Events, Poll};
-use shardloop_protocols::length::Length;
+use shardloop_protocols::{http1, length::Length, tls::Tls, websocket::WebSocket};
 use std::{io, net::SocketAddr, time::Duration};
 
 /// One run, everything its result depends on.
@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) warmup: Duration,
     pub(crate) verify: Verify,
     pub(crate) server_pid: Option<u32>,
+    /// The authority that the server's certificate must come from, in PEM, where there is one.
+    pub(crate) ca_pem: Option<String>,
     /// For all connections together.
     pub(crate) connect_timeout: Duration,
     pub(crate) drain_timeout: Duration,
@@ -105,12 +107,17 @@ impl Verify {
 /// Runs `plan` to its end, which its timeouts bound.
 ///
 /// # Errors
-/// The poll itself failed, or descriptors ran out; faults of connections are counted in the report instead.
+/// The poll itself failed, descriptors ran out, or the authority's certificate is none; faults of connections are counted in the report instead.
 pub(crate) fn run(plan: &Plan) -> io::Result<LoadReport> {
     match plan.protocol {
         Protocol::Tcp => generator::run::<Length>(plan),
         Protocol::Echo => generator::run::<wire::Pieces>(plan),
         Protocol::Udp => datagrams::run(plan),
+        Protocol::Tls => generator::run::<Tls<Length>>(plan),
+        Protocol::Ws => generator::run::<WebSocket>(plan),
+        Protocol::Wss => generator::run::<Tls<WebSocket>>(plan),
+        Protocol::Http => generator::run::<http1::Client>(plan),
+        Protocol::Https => generator::run::<Tls<http1::Client>>(plan),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a run tells: the contract's [`LoadReport`], or a few lines for people.
 
 use super::{Plan, Stop, clock::nanoseconds, process_use::Used, tally::Tally};
-use crate::contract::{CONTRACT_VERSION, DatagramReport, LoadReport, ProcessUse};
+use crate::contract::{CONTRACT_VERSION, DatagramReport, LoadReport, ProcessUse, TlsSession};
 use std::{fmt::Write as _, io};
 
 /// What the timeline knows of a run that is over.
@@ -9,6 +9,8 @@ pub(crate) struct Outcome {
     pub(crate) used: Used,
     pub(crate) window_ns: u64,
     pub(crate) drain_ns: u64,
+    /// What the first handshake agreed on.
+    pub(crate) session: Option<TlsSession>,
     /// Of a run over datagrams.
     pub(crate) datagrams: Option<DatagramReport>,
 }
@@ -49,6 +51,7 @@ pub(crate) fn of(plan: &Plan, tally: &mut Tally, outcome: Outcome) -> LoadReport
         client: outcome.used.own,
         server: outcome.used.server,
         udp: outcome.datagrams,
+        tls: outcome.session,
     }
 }
 

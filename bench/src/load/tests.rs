@@ -52,6 +52,7 @@ fn plan(protocol: Protocol, connect: SocketAddr) -> Plan {
         warmup: Duration::ZERO,
         verify: Verify::Full,
         server_pid: None,
+        ca_pem: None,
         connect_timeout: Duration::from_secs(10),
         drain_timeout: Duration::from_millis(50),
         udp_timeout: Duration::from_millis(50),

@@ -1,12 +1,15 @@
 //! What a server does with a connection: the same functions for shards and for the pool.
 
-use super::{datagrams::Datagrams, lanes::Lanes};
+use super::{datagrams::Datagrams, lanes::Lanes, speech::Speech};
 use crate::contract::Protocol;
 use shardloop::Stream;
 use shardloop_protocols::{
-    Flow, Side,
+    Fault, Flow, Side, StreamMachine,
     drive::{self, DriveError, Host},
-    length::{Length, LengthError, Reply},
+    http1,
+    length::{self, Length},
+    tls::Tls,
+    websocket::{self, WebSocket},
     work,
 };
 use std::{
@@ -18,7 +21,7 @@ use std::{
 /// What is served, and what was counted while doing so.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) protocol: Protocol,
+    pub(crate) speech: Speech,
     /// Rounds of handler work per message.
     pub(crate) work: u64,
     pub(crate) lanes: Lanes,
@@ -27,9 +30,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(protocol: Protocol, work: u64, threads: usize) -> Self {
+    pub(crate) fn new(speech: Speech, work: u64, threads: usize) -> Self {
         Self {
-            protocol,
+            speech,
             work,
             lanes: Lanes::new(threads),
             datagrams: Datagrams::default(),
@@ -68,39 +71,120 @@ impl Job {
 /// Serves one connection to its end.
 pub(crate) async fn serve_connection<S: Stream>(job: &Job, stream: S, host: impl Host) {
     job.lanes.accepted();
-    match job.protocol {
-        Protocol::Tcp => serve_length(job, stream, host).await,
+    let Speech {
+        protocol,
+        websocket,
+        http,
+        ..
+    } = &job.speech;
+    match protocol {
+        Protocol::Tcp => serve_length(job, stream, Length::default(), host).await,
+        Protocol::Tls => serve_length(job, stream, job.encrypted(Length::default()), host).await,
+        Protocol::Ws => {
+            serve_websocket(job, stream, WebSocket::server(websocket.clone()), host).await;
+        }
+        Protocol::Wss => {
+            let machine = job.encrypted(WebSocket::server(websocket.clone()));
+            serve_websocket(job, stream, machine, host).await;
+        }
+        Protocol::Http => serve_http(job, stream, http1::Server::new(*http), host).await,
+        Protocol::Https => {
+            let machine = job.encrypted(http1::Server::new(*http));
+            serve_http(job, stream, machine, host).await;
+        }
         Protocol::Echo => serve_echo(job, stream, host).await,
         Protocol::Udp => unreachable!("datagrams have no connections"),
     }
 }
 
-async fn serve_length<S: Stream>(job: &Job, stream: S, host: impl Host) {
+impl Job {
+    /// A machine in TLS.
+    fn encrypted<M: StreamMachine>(&self, machine: M) -> Tls<M> {
+        let config = self.speech.tls.as_ref();
+        Tls::server(config.expect("made for what is encrypted"), machine)
+    }
+}
+
+async fn serve_length<S, M>(job: &Job, stream: S, machine: M, host: impl Host)
+where
+    S: Stream,
+    M: for<'m, 'r> StreamMachine<Message<'m> = &'m mut [u8], Reply<'r> = length::Reply<'r>>,
+{
     let mut refused = None;
-    let app = |message: &mut [u8], mut reply: Reply<'_>| {
+    let app = |message: &mut [u8], mut reply: length::Reply<'_>| {
         job.answered(message);
         // An echo is as long as what it answers, and that was within the limit.
         refused = reply.send(message).err();
         Flow::Continue
     };
-    if let Err(error) = drive::serve(stream, Length::default(), app, host).await {
-        note_length(job, &error);
-    }
+    job.conclude(drive::serve(stream, machine, app, host).await);
     if let Some(error) = refused {
         job.note(error.to_string());
     }
 }
 
-fn note_length(job: &Job, error: &DriveError<LengthError>) {
-    let side = error.side();
-    let text = match error {
-        DriveError::Protocol(fault) => fault.to_string(),
-        DriveError::Stream(error) => kind(error),
+async fn serve_websocket<S, M>(job: &Job, stream: S, machine: M, host: impl Host)
+where
+    S: Stream,
+    M: for<'m, 'r> StreamMachine<
+            Message<'m> = websocket::Message<'m>,
+            Reply<'r> = websocket::Reply<'r>,
+        >,
+{
+    let mut refused = None;
+    let app = |message: websocket::Message<'_>, mut reply: websocket::Reply<'_>| {
+        let sent = match message {
+            websocket::Message::Text(text) => {
+                job.answered(text.as_bytes());
+                reply.text(text)
+            }
+            websocket::Message::Binary(bytes) => {
+                job.answered(bytes);
+                reply.binary(bytes)
+            }
+        };
+        refused = sent.err();
+        Flow::Continue
     };
-    job.note(match side {
-        Side::Peer => text,
-        Side::Us | Side::Host => format!("{side:?}: {text}"),
-    });
+    job.conclude(drive::serve(stream, machine, app, host).await);
+    if let Some(error) = refused {
+        job.note(error.to_string());
+    }
+}
+
+async fn serve_http<S, M>(job: &Job, stream: S, machine: M, host: impl Host)
+where
+    S: Stream,
+    M: for<'m, 'r> StreamMachine<Message<'m> = http1::Request<'m>, Reply<'r> = http1::Reply<'r>>,
+{
+    let mut refused = None;
+    let app = |mut request: http1::Request<'_>, reply: http1::Reply<'_>| {
+        job.answered(request.body);
+        refused = http1::echo(&mut request, reply).err();
+        Flow::Continue
+    };
+    job.conclude(drive::serve(stream, machine, app, host).await);
+    if let Some(error) = refused {
+        job.note(error.to_string());
+    }
+}
+
+impl Job {
+    /// A connection has ended.
+    fn conclude<E: Fault>(&self, ended: Result<(), DriveError<E>>) {
+        let Err(error) = ended else {
+            return;
+        };
+        let side = error.side();
+        let text = match &error {
+            DriveError::Protocol(fault) => fault.to_string(),
+            DriveError::Stream(error) => kind(error),
+        };
+        self.note(match side {
+            Side::Peer => text,
+            Side::Us | Side::Host => format!("{side:?}: {text}"),
+        });
+    }
 }
 
 async fn serve_echo<S: Stream>(job: &Job, stream: S, host: impl Host) {

@@ -10,3 +10,4 @@ pub(crate) mod pool;
 mod pool_datagrams;
 pub(crate) mod pool_stream;
 pub(crate) mod shards;
+pub(crate) mod speech;

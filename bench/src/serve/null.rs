@@ -69,7 +69,7 @@ impl NullServer {
         address: SocketAddr,
         buffers: Buffers,
     ) -> Result<Self, NullError> {
-        if job.protocol.is_datagram() {
+        if job.speech.protocol.is_datagram() {
             let datagrams = NullDatagrams::bind(address, buffers)?;
             return Self::with_datagrams(job, datagrams).map_err(NullError::Poll);
         }

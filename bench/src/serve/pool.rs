@@ -75,7 +75,7 @@ impl Pool {
         address: SocketAddr,
         buffers: Buffers,
     ) -> Result<Self, PoolError> {
-        if job.protocol.is_datagram() {
+        if job.speech.protocol.is_datagram() {
             return Self::start_datagrams(job, threads, cpus, address, buffers);
         }
         // The same as an endpoint of a plan has.

@@ -62,7 +62,7 @@ pub(crate) fn start(
         },
         ..Plan::new(setup.shards)
     };
-    let plan = if job.protocol.is_datagram() {
+    let plan = if job.speech.protocol.is_datagram() {
         plan.datagrams(DatagramEndpoint {
             accept: setup.accept,
             send_buffer_bytes: Some(setup.buffers.send_bytes),
@@ -90,7 +90,7 @@ struct Echo {
 impl Service for Echo {
     async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), Error> {
         take_lane(shard.index());
-        if self.job.protocol.is_datagram() {
+        if self.job.speech.protocol.is_datagram() {
             let socket = shard.datagrams(0).expect("it is taken once");
             let socket = Watched::new(socket, self.tells, self.job.clone());
             serve_socket(&self.job, socket, OnShard).await;

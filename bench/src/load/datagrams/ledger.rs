@@ -191,6 +191,7 @@ mod tests {
             warmup: Duration::ZERO,
             verify: Verify::Full,
             server_pid: None,
+            ca_pem: None,
             connect_timeout: Duration::ZERO,
             drain_timeout: Duration::ZERO,
             udp_timeout: Duration::from_millis(50),

@@ -331,6 +331,7 @@ impl Generator {
             used: self.timeline.used(ledger.tally.counters.received),
             window_ns,
             drain_ns,
+            session: None,
             datagrams: Some(datagrams),
         };
         report::of(plan, &mut ledger.tally, outcome)

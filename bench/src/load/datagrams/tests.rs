@@ -44,6 +44,7 @@ fn plan(connect: SocketAddr, udp_timeout: Duration) -> Plan {
         warmup: Duration::ZERO,
         verify: Verify::Full,
         server_pid: None,
+        ca_pem: None,
         connect_timeout: Duration::from_secs(10),
         drain_timeout: Duration::from_millis(50),
         udp_timeout,

@@ -1,72 +1,14 @@
-//! What the generator needs of a protocol, and the two protocols it speaks.
-//!
-//! A protocol is a [`StreamMachine`] of the workspace, driven as a client: the codecs are all that the generator shares with what
-//! it measures.
+//! `echo` as its client sees it: plain bytes cut into messages of one length.
 
-use super::fault::Wrong;
+use super::{Setup, Wire};
+use crate::load::fault::Wrong;
 use shardloop_protocols::{
     App, Flow, Next, Step, StreamMachine,
-    length::{self, Length, LengthError},
     machine::{TURN_MESSAGES, TURN_OUTPUT_BYTES},
 };
-use std::{convert::Infallible, time::Instant};
+use std::{convert::Infallible, io, time::Instant};
 
-/// What the clients of one run have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Setup {
-    /// All messages have as many bytes; a longer reply is refused.
-    pub(crate) payload_bytes: usize,
-}
-
-/// A protocol as the generator drives it: one machine per connection.
-pub(crate) trait Wire: StreamMachine {
-    /// A client that has just been connected.
-    fn client(setup: &Setup) -> Self;
-
-    /// Bytes of one message on the stream, where all messages have as many and the machine leaves the beginning of one with its
-    /// caller. `None` where it takes what has come, and leaves less than a header.
-    fn frame_bytes(payload_bytes: usize) -> Option<usize>;
-
-    /// The payload of a message, or what is wrong with it before that is looked at.
-    fn payload<'m>(message: Self::Message<'m>) -> Result<&'m [u8], Wrong>;
-
-    /// Appends one request.
-    fn request(reply: Self::Reply<'_>, payload: &[u8]);
-
-    /// A machine's error as what is wrong with a reply.
-    fn wrong(error: Self::Error) -> Wrong;
-}
-
-impl Wire for Length {
-    fn client(setup: &Setup) -> Self {
-        Self::new(u32::try_from(setup.payload_bytes).expect("payloads are at most 1 MiB"))
-    }
-
-    fn frame_bytes(payload_bytes: usize) -> Option<usize> {
-        Some(length::HEADER_BYTES + payload_bytes)
-    }
-
-    fn payload<'m>(message: Self::Message<'m>) -> Result<&'m [u8], Wrong> {
-        Ok(message)
-    }
-
-    fn request(mut reply: length::Reply<'_>, payload: &[u8]) {
-        reply
-            .send(payload)
-            .expect("the limit of this end is the payload itself");
-    }
-
-    fn wrong(error: LengthError) -> Wrong {
-        match error {
-            LengthError::TooLong { length_bytes, .. } => Wrong::Length(u64::from(length_bytes)),
-            LengthError::ReplyTooLong { .. } | LengthError::Truncated { .. } => {
-                unreachable!("requests fit, and the end of the stream is not asked about")
-            }
-        }
-    }
-}
-
-/// Plain bytes cut into messages of one length: `echo` as its client sees it.
+/// A client of `echo`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces {
     piece_bytes: usize,
@@ -138,10 +80,10 @@ impl StreamMachine for Pieces {
 }
 
 impl Wire for Pieces {
-    fn client(setup: &Setup) -> Self {
-        Self {
+    fn client(setup: &Setup) -> io::Result<Self> {
+        Ok(Self {
             piece_bytes: setup.payload_bytes,
-        }
+        })
     }
 
     fn frame_bytes(payload_bytes: usize) -> Option<usize> {
@@ -166,7 +108,7 @@ mod tests {
     use super::*;
 
     fn pieces_of(parts: &[&[u8]]) -> Vec<Vec<u8>> {
-        let mut machine = Pieces::client(&Setup { payload_bytes: 4 });
+        let mut machine = Pieces { piece_bytes: 4 };
         let (mut input, mut seen) = (Vec::new(), Vec::new());
         for part in parts {
             input.extend_from_slice(part);
