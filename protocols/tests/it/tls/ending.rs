@@ -201,6 +201,8 @@ fn the_inner_machines_goodbye_is_awaited(provider: &Provider) {
         pair.client.close(pair.now);
         assert_eq!(pair.client.end, None, "the peer's goodbye is awaited");
         assert!(!pair.client.machine.is_ready());
+        let result = pair.client.send(pair.now, |_| ());
+        assert_eq!(result, Err(TlsFault::Ended.into()));
         pair.run_to_end();
         assert_eq!(pair.client.end, Some(Ok(())), "{cut:?}");
         assert_eq!(pair.server.end, Some(Ok(())), "{cut:?}");
