@@ -35,10 +35,33 @@ impl Plain {
         &mut self.bytes
     }
 
+    /// So much may come: takes the memory at once and not in steps.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        self.back().reserve(bytes);
+    }
+
     /// Gives memory back that an idle connection does not need.
     pub(super) fn shrink(&mut self) {
         if self.is_empty() {
             *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plain;
+
+    #[test]
+    fn what_was_taken_makes_room() {
+        let (mut plain, mut model) = (Plain::default(), Vec::new());
+        for round in 0..100_u8 {
+            plain.back().extend([round; 7]);
+            model.extend([round; 7]);
+            plain.consume(6);
+            model.drain(..6);
+            assert_eq!(plain.unread(), model);
+            assert_eq!(plain.back().len(), model.len(), "it only grows");
         }
     }
 }

@@ -121,20 +121,20 @@ fn a_mebibyte_goes_through(provider: &Provider) {
 }
 
 fn small_answers_leave_in_one_record(provider: &Provider) {
-    let mut pair = Setup::new(provider).connected(Cut::Whole);
-    for _ in 0..20 {
-        pair.say(b"question");
+    for (count, bytes) in [(20, 8), (60, 100)] {
+        let mut pair = Setup::new(provider).connected(Cut::Whole);
+        for _ in 0..count {
+            pair.say(&vec![1; bytes]);
+        }
+        let asked = std::mem::take(&mut pair.client.sent);
+        assert_eq!(records(&asked).len(), count);
+        pair.server.hear(pair.now, &asked);
+        // The length, the type of the content, the tag of the cipher.
+        let expected = count * (4 + bytes) + 1 + 16;
+        assert_eq!(records(&pair.server.sent), [(23, expected)]);
+        pair.run();
+        assert_eq!(pair.client.app.notes, frame(&vec![2; bytes]).repeat(count));
     }
-    let asked = std::mem::take(&mut pair.client.sent);
-    assert_eq!(records(&asked).len(), 20);
-    pair.server.hear(pair.now, &asked);
-    // The length, the type of the content, the tag of the cipher.
-    assert_eq!(records(&pair.server.sent), [(23, 20 * (4 + 8) + 1 + 16)]);
-    pair.run();
-    assert_eq!(
-        pair.client.app.notes,
-        answers(&frames([&b"question"[..]; 20]))
-    );
 }
 
 fn a_long_answer_leaves_in_full_records(provider: &Provider) {
@@ -169,24 +169,29 @@ fn most_of_a_call(server: &mut End<Tls<Length>, Answering>, cipher: &[u8]) -> (u
 }
 
 fn the_bounds_of_a_turn_hold(provider: &Provider) {
-    let mut pair = Setup::new(provider).connected(Cut::Whole);
-    for _ in 0..300 {
-        pair.say(b"x");
+    // So many messages at once that one call of the inner machine meets the bound; and so many that two calls do.
+    for bytes in [1, 400] {
+        let mut pair = Setup::new(provider).connected(Cut::Whole);
+        for _ in 0..300 {
+            pair.say(&vec![1; bytes]);
+        }
+        let cipher = std::mem::take(&mut pair.client.sent);
+        let (messages, _) = most_of_a_call(&mut pair.server, &cipher);
+        assert_eq!(messages, TURN_MESSAGES);
+        assert_eq!(pair.server.app.messages, 300);
     }
-    let cipher = std::mem::take(&mut pair.client.sent);
-    let (messages, _) = most_of_a_call(&mut pair.server, &cipher);
-    assert_eq!(messages, TURN_MESSAGES);
-    assert_eq!(pair.server.app.messages, 300);
-
-    pair.server.app.padding_bytes = 10_000;
-    for _ in 0..300 {
-        pair.say(b"x");
+    for (bytes, padding_bytes) in [(1, 10_000), (8000, 12_000)] {
+        let mut pair = Setup::new(provider).connected(Cut::Whole);
+        pair.server.app.padding_bytes = padding_bytes;
+        for _ in 0..100 {
+            pair.say(&vec![1; bytes]);
+        }
+        let cipher = std::mem::take(&mut pair.client.sent);
+        let (_, out_bytes) = most_of_a_call(&mut pair.server, &cipher);
+        let bound = 2 * TURN_OUTPUT_BYTES + 4 + bytes + padding_bytes;
+        assert!(out_bytes <= bound + bound / 100, "{out_bytes}");
+        assert_eq!(pair.server.app.messages, 100);
     }
-    let cipher = std::mem::take(&mut pair.client.sent);
-    let (_, out_bytes) = most_of_a_call(&mut pair.server, &cipher);
-    let bound = 2 * TURN_OUTPUT_BYTES + 10_005;
-    assert!(out_bytes <= bound + bound / 100, "{out_bytes}");
-    assert_eq!(pair.server.app.messages, 600);
 }
 
 fn a_pause_comes_through(provider: &Provider) {

@@ -87,7 +87,7 @@ fn what_follows_close_notify_is_ignored(provider: &Provider) {
         let mut pair = Setup::new(provider).connected(cut);
         pair.say(b"last");
         pair.client.close(pair.now);
-        pair.client.sent.extend_from_slice(b"and something else");
+        pair.client.sent.extend_from_slice(&[9; 50_000]);
         pair.run();
         assert_eq!(pair.server.end, Some(Ok(())), "{cut:?}");
         assert_eq!(pair.server.app.messages, 1);
@@ -201,6 +201,8 @@ fn the_inner_machines_goodbye_is_awaited(provider: &Provider) {
         pair.client.close(pair.now);
         assert_eq!(pair.client.end, None, "the peer's goodbye is awaited");
         assert!(!pair.client.machine.is_ready());
+        let result = pair.client.send(pair.now, |_| ());
+        assert_eq!(result, Err(TlsFault::Ended.into()));
         pair.run_to_end();
         assert_eq!(pair.client.end, Some(Ok(())), "{cut:?}");
         assert_eq!(pair.server.end, Some(Ok(())), "{cut:?}");
