@@ -254,3 +254,10 @@ fn nothing_is_sent_before_the_handshake_is_done() {
         assert!(out.is_empty());
     }
 }
+
+/// Other runtimes than shards move a connection from thread to thread.
+#[test]
+fn a_connection_may_move_between_threads() {
+    fn check<T: Send>(_: &T) {}
+    check(&server());
+}
