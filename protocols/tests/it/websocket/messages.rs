@@ -10,7 +10,7 @@ use crate::{
     splits::{Case, Feed},
 };
 use shardloop_protocols::{
-    Flow, Next, StreamMachine,
+    Flow, Next, Step, StreamMachine,
     websocket::{Message, Reply, WebSocket},
 };
 use std::time::Instant;
@@ -120,6 +120,19 @@ fn a_pause_and_the_bounds_of_a_turn_change_nothing() {
         assert!(frames_of(&outcome.notes, false) == echoed);
         assert_eq!(outcome.end, Err("EndedWithoutClose".to_owned()));
     }
+}
+
+#[test]
+fn after_a_pause_the_next_message_waits() {
+    let mut app = Echo {
+        pause_every: 1,
+        ..Echo::default()
+    };
+    let one = from_client(FIN | TEXT, b"one");
+    let (mut server, mut input, mut out) = (open_server(), one.repeat(2), Vec::new());
+    let step = server.handle(Instant::now(), &mut input, &mut app, &mut out);
+    assert_eq!(step, Ok(Step::again(one.len())));
+    assert_eq!(app.messages, 1);
 }
 
 /// RFC 6455 section 5.7.
