@@ -81,6 +81,32 @@ fn a_client_hears_the_same_however_the_input_is_cut() {
     assert_eq!(outcome.end, Ok(Next::Close));
 }
 
+/// Whatever a broken byte turns a conversation into, it turns into the same however the input is cut.
+#[test]
+fn broken_conversations_break_at_the_same_place_in_every_cut() {
+    let server_hears = [REQUEST.as_bytes(), &conversation(from_client).0].concat();
+    let client_hears = [
+        asked_client(client_options()).1,
+        conversation(from_server).0,
+    ]
+    .concat();
+    let client = || asked_client(client_options()).0;
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        for (input, machine) in [
+            (&server_hears, server as fn() -> WebSocket),
+            (&client_hears, client),
+        ] {
+            let mut input = input.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(input.len());
+                input[at] ^= 1 << random.below(8);
+            }
+            Case::with(machine, Echo::default()).check_cuts(&input, seed);
+        }
+    }
+}
+
 #[test]
 fn a_server_under_a_layer_hears_the_same() {
     let (said, shown) = conversation(from_client);
