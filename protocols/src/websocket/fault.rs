@@ -104,16 +104,24 @@ impl WebSocketError {
             | Self::CloseTimedOut => None,
         }
     }
+}
 
-    /// What it says in a sentence; the numbers come from `Display`.
-    const fn sentence(&self) -> &'static str {
-        match self {
+impl fmt::Display for WebSocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Options(what) => what,
             Self::NotOpen => {
                 "a WebSocket that is not open sends nothing: wait for the handshake, and stop at the Close"
             }
+            Self::Request(fault) => return write!(f, "the opening handshake was refused: {fault}"),
+            Self::Response(fault) => {
+                return write!(f, "the server did not open a WebSocket: {fault}");
+            }
             Self::EndedInHandshake => "the peer closed in the middle of the opening handshake",
             Self::ReservedBits => "the peer set a reserved bit, but no extension was agreed on",
+            Self::ReservedOpcode(opcode) => {
+                return write!(f, "the peer sent a frame with the reserved opcode {opcode}");
+            }
             Self::FragmentedControl => "the peer sent a fragment of a control frame",
             Self::LongControl => "the peer sent a control frame of more than 125 bytes",
             Self::NotMasked => "the client sent a frame without a mask",
@@ -123,53 +131,36 @@ impl WebSocketError {
             Self::LoneContinuation => "the peer went on with a message that it had not begun",
             Self::Interleaved => "the peer began a message in the middle of another",
             Self::HalfCloseCode => "the peer sent a Close with a single byte",
+            Self::CloseCode(code) => {
+                return write!(f, "the peer sent a Close with {code}, which may not be sent");
+            }
             Self::CloseReasonNotUtf8 => "the peer sent a Close whose reason is not UTF-8",
             Self::TextNotUtf8 => "the peer sent a text that is not UTF-8",
-            Self::EndedWithoutClose => "the peer closed the connection without a Close",
-            Self::CloseTimedOut => "the peer did not answer the Close in time",
-            Self::KeepAliveTimedOut => "the peer was silent and did not answer a Ping in time",
-            Self::Request(_)
-            | Self::Response(_)
-            | Self::ReservedOpcode(_)
-            | Self::CloseCode(_)
-            | Self::FrameTooLong { .. }
-            | Self::MessageTooLong { .. }
-            | Self::TooManyFragments { .. } => "",
-        }
-    }
-}
-
-impl fmt::Display for WebSocketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(fault) => write!(f, "the opening handshake was refused: {fault}"),
-            Self::Response(fault) => write!(f, "the server did not take the WebSocket: {fault}"),
-            Self::ReservedOpcode(opcode) => {
-                write!(f, "the peer sent a frame with the reserved opcode {opcode}")
-            }
-            Self::CloseCode(code) => {
-                write!(
-                    f,
-                    "the peer sent a Close with {code}, which may not be sent"
-                )
-            }
             Self::FrameTooLong {
                 length_bytes,
                 limit_bytes,
-            } => write!(
-                f,
-                "the peer announced a frame of {length_bytes} bytes; this end takes at most {limit_bytes} (`Limits::frame_bytes`)"
-            ),
-            Self::MessageTooLong { limit_bytes } => write!(
-                f,
-                "the peer sent a message of more than {limit_bytes} bytes (`Limits::message_bytes`)"
-            ),
-            Self::TooManyFragments { limit } => write!(
-                f,
-                "the peer sent a message in more than {limit} fragments (`Limits::fragments`)"
-            ),
-            plain => f.write_str(plain.sentence()),
-        }
+            } => {
+                return write!(
+                    f,
+                    "the peer announced a frame of {length_bytes} bytes; this end takes at most {limit_bytes} (`Limits::frame_bytes`)"
+                );
+            }
+            Self::MessageTooLong { limit_bytes } => {
+                return write!(
+                    f,
+                    "the peer sent a message of more than {limit_bytes} bytes (`Limits::message_bytes`)"
+                );
+            }
+            Self::TooManyFragments { limit } => {
+                return write!(
+                    f,
+                    "the peer sent a message in more than {limit} fragments (`Limits::fragments`)"
+                );
+            }
+            Self::EndedWithoutClose => "the peer closed the connection without a Close",
+            Self::CloseTimedOut => "the peer did not answer the Close in time",
+            Self::KeepAliveTimedOut => "the peer was silent and did not answer a Ping in time",
+        })
     }
 }
 

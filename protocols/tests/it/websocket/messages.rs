@@ -10,7 +10,7 @@ use crate::{
     splits::{Case, Feed},
 };
 use shardloop_protocols::{
-    Flow, Next, StreamMachine,
+    Flow, Next, Step, StreamMachine,
     websocket::{Message, Reply, WebSocket},
 };
 use std::time::Instant;
@@ -81,6 +81,32 @@ fn a_client_hears_the_same_however_the_input_is_cut() {
     assert_eq!(outcome.end, Ok(Next::Close));
 }
 
+/// Whatever a broken byte turns a conversation into, it turns into the same however the input is cut.
+#[test]
+fn broken_conversations_break_at_the_same_place_in_every_cut() {
+    let server_hears = [REQUEST.as_bytes(), &conversation(from_client).0].concat();
+    let client_hears = [
+        asked_client(client_options()).1,
+        conversation(from_server).0,
+    ]
+    .concat();
+    let client = || asked_client(client_options()).0;
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        for (input, machine) in [
+            (&server_hears, server as fn() -> WebSocket),
+            (&client_hears, client),
+        ] {
+            let mut input = input.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(input.len());
+                input[at] ^= 1 << random.below(8);
+            }
+            Case::with(machine, Echo::default()).check_cuts(&input, seed);
+        }
+    }
+}
+
 #[test]
 fn a_server_under_a_layer_hears_the_same() {
     let (said, shown) = conversation(from_client);
@@ -120,6 +146,19 @@ fn a_pause_and_the_bounds_of_a_turn_change_nothing() {
         assert!(frames_of(&outcome.notes, false) == echoed);
         assert_eq!(outcome.end, Err("EndedWithoutClose".to_owned()));
     }
+}
+
+#[test]
+fn after_a_pause_the_next_message_waits() {
+    let mut app = Echo {
+        pause_every: 1,
+        ..Echo::default()
+    };
+    let one = from_client(FIN | TEXT, b"one");
+    let (mut server, mut input, mut out) = (open_server(), one.repeat(2), Vec::new());
+    let step = server.handle(Instant::now(), &mut input, &mut app, &mut out);
+    assert_eq!(step, Ok(Step::again(one.len())));
+    assert_eq!(app.messages, 1);
 }
 
 /// RFC 6455 section 5.7.
@@ -253,4 +292,11 @@ fn nothing_is_sent_before_the_handshake_is_done() {
         );
         assert!(out.is_empty());
     }
+}
+
+/// Other runtimes than shards move a connection from thread to thread.
+#[test]
+fn a_connection_may_move_between_threads() {
+    fn check<T: Send>(_: &T) {}
+    check(&server());
 }

@@ -3,6 +3,8 @@
 
 mod close;
 mod deadlines;
+#[cfg(feature = "drive")]
+mod driven;
 mod faults;
 mod handshake;
 mod limits;

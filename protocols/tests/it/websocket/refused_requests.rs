@@ -1,6 +1,6 @@
 //! Requests that a server refuses: the status each gets, however the input is cut, and nothing else.
 
-use super::{Echo, REQUEST, server_with};
+use super::{Echo, REQUEST, server, server_with};
 use crate::splits::Case;
 use shardloop_protocols::{
     Fault, Side,
@@ -322,4 +322,12 @@ fn a_head_of_exactly_the_limit_is_taken() {
     let request = plus("A:\r\nB:\r\nC:");
     let outcome = Case::with(strict, Echo::default()).check(&request);
     assert!(outcome.output.starts_with(b"HTTP/1.1 101 "));
+}
+
+/// Whoever sees an origin sees text.
+#[test]
+fn an_origin_that_is_no_ascii_is_refused_where_all_are_allowed() {
+    let request = plus("Origin: https://köln.example");
+    let outcome = Case::with(server, Echo::default()).check(&request);
+    assert_eq!(outcome.end, Err("Request(Origin)".to_owned()));
 }
