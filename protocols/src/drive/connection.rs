@@ -167,6 +167,28 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         }
         self.turn.received(received.0.len());
         self.input.push(received.0);
+        self.show_until(host, app, has_enough).await
+    }
+
+    /// Works off what has arrived earlier and was left, as [`work_off`](Self::work_off) does what has arrived now: after a
+    /// [`send`](Self::send) that the machine waited for.
+    ///
+    /// # Errors
+    /// As [`work_off`](Self::work_off).
+    pub async fn work_off_rest(
+        &mut self,
+        host: &impl Host,
+        app: &mut impl App<M>,
+    ) -> Result<Turned, DriveError<M::Error>> {
+        self.show_until(host, app, |_| false).await
+    }
+
+    async fn show_until<A: App<M>>(
+        &mut self,
+        host: &impl Host,
+        app: &mut A,
+        has_enough: fn(&A) -> bool,
+    ) -> Result<Turned, DriveError<M::Error>> {
         loop {
             let next = self.show(host, app);
             self.flush().await?;

@@ -71,7 +71,7 @@ impl<L: DerefMut<Target = [u8]>> Input<L> {
         handle: impl FnOnce(&mut [u8]) -> Result<Step, E>,
     ) -> Result<Next, E> {
         let Some(lease) = &mut self.lease else {
-            return Ok(Next::NeedInput);
+            return Ok(handle(&mut [])?.next);
         };
         let step = handle(&mut lease[self.at..])?;
         self.at += step.consumed;
