@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Notes every response.
 #[derive(Clone, Debug, Default)]
-struct Listener {
+pub(crate) struct Listener {
     notes: Vec<u8>,
     answers: usize,
 }

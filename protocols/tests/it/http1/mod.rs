@@ -4,6 +4,7 @@ mod client;
 #[cfg(feature = "drive")]
 mod drive;
 mod limits;
+mod mutations;
 mod pair;
 mod refusals;
 mod router;
