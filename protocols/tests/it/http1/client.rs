@@ -306,7 +306,7 @@ fn a_body_that_ends_with_the_connection() {
         let end = client.end_of_input(now, pending.len(), &mut Vec::new());
         assert_eq!(end.map(|step| step.next), Ok(Next::Close));
         let seen = client.last_response(|answer| note(&answer));
-        assert_eq!(seen.unwrap(), b"200 OK|to the end\n");
+        assert_eq!(seen.expect("it has ended"), b"200 OK|to the end\n");
         assert_eq!(client.outstanding(), 0);
     }
     let outcome = check(one, &format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(51)));

@@ -251,3 +251,13 @@ fn what_came_before_a_refusal_is_answered() {
     assert_eq!(String::from_utf8(outcome.output).unwrap(), expected);
     assert_eq!(outcome.end, Err("MissingHost".to_owned()));
 }
+
+#[test]
+fn every_fault_can_be_counted() {
+    let mut seen = std::collections::HashSet::new();
+    for fault in Fault::ALL {
+        assert!(seen.insert(*fault) && !fault.to_string().is_empty());
+        let by_us = shardloop_protocols::Fault::side(fault) == shardloop_protocols::Side::Us;
+        assert!(!by_us || fault.status().is_none(), "{fault:?}");
+    }
+}
