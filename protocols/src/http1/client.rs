@@ -439,6 +439,10 @@ impl StreamMachine for Client {
 
     /// HTTP/1.1 has no goodbye: the connection is to be closed, and responses that are owed will not be seen.
     fn close(&mut self, now: Instant, _out: &mut Vec<u8>) -> Result<Step, Http1Error> {
+        // Else what has come of a body without a length would pass for all of it.
+        if self.state != State::Closed {
+            self.held = Vec::new();
+        }
         self.enter(Event::Goodbye, now)?;
         Ok(Step::close(0))
     }
