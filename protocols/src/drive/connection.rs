@@ -215,7 +215,7 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     ///
     /// # Errors
     /// As [`work_off`](Self::work_off).
-    pub async fn resume(
+    pub async fn work_off_rest(
         &mut self,
         host: &impl Host,
         app: &mut impl App<M>,

@@ -59,11 +59,31 @@ pub struct Answer<'m> {
     pub version: Version,
     /// Its fields, without the trailers of a chunked body.
     pub headers: Headers<'m>,
-    /// Without its framing; may be changed in place.
-    pub body: &'m mut [u8],
+    /// Without its framing.
+    pub body: &'m [u8],
 }
 
 /// A client's connection.
+///
+/// ```
+/// use shardloop_protocols::{Flow, StreamMachine, http1::{Answer, Ask, Client, ClientOptions, Status}};
+/// use std::time::Instant;
+///
+/// let mut client = Client::new("example.com", ClientOptions::DEFAULT)?;
+/// let (now, mut out) = (Instant::now(), Vec::new());
+/// client.send(now, &mut out, |mut ask| ask.write("GET", "/a", &[("Accept", b"*/*")], b""))??;
+/// assert_eq!(out, b"GET /a HTTP/1.1\r\nHost: example.com\r\nAccept: */*\r\n\r\n");
+///
+/// let mut input = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_vec();
+/// let mut app = |answer: Answer<'_>, _: Ask<'_>| {
+///     assert_eq!((answer.status, answer.body), (Status::OK, &b"hi"[..]));
+///     Flow::Continue
+/// };
+/// out.clear();
+/// let step = client.handle(now, &mut input, &mut app, &mut out)?;
+/// assert_eq!((step.consumed, client.outstanding()), (input.len(), 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Client {
     options: ClientOptions,
@@ -121,11 +141,11 @@ impl Client {
 
     /// The response that ended with the connection, if one did: to be asked for once
     /// [`end_of_input`](StreamMachine::end_of_input) was told, as no application was there to be shown it.
-    pub fn last_response<R>(&mut self, f: impl FnOnce(Answer<'_>) -> R) -> Option<R> {
+    pub fn last_response<R>(&self, f: impl FnOnce(Answer<'_>) -> R) -> Option<R> {
         if self.state != State::Closed || !matches!(self.body, Body::ToEnd { .. }) {
             return None;
         }
-        let (head, body) = self.held.split_at_mut_checked(self.head_bytes)?;
+        let (head, body) = self.held.split_at_checked(self.head_bytes)?;
         let mut slots = head::slots();
         let parsed = ResponseHead::parse(head, &mut slots, &self.options.limits).ok()?;
         Some(f(answer(&parsed, body)))
@@ -183,7 +203,7 @@ impl Client {
         };
         self.scan = Scan::default();
         head::read_as_http11(input.first_chunk_mut());
-        let (head, rest) = input.split_at_mut(end);
+        let (head, rest) = input.split_at(end);
         self.whole_head(now, head, rest, app, out)
     }
 
@@ -191,7 +211,7 @@ impl Client {
         &mut self,
         now: Instant,
         head: &[u8],
-        rest: &mut [u8],
+        rest: &[u8],
         app: &mut impl App<Self>,
         out: &mut Vec<u8>,
     ) -> Result<Progress, Http1Error> {
@@ -213,7 +233,7 @@ impl Client {
         let framing = self.framing(&parsed, &fields)?;
         self.keep = may_follow(&parsed, &fields) && framing != Framing::ToEnd;
         if let Framing::Length(bytes) = framing
-            && let Some(body) = rest.get_mut(..bytes)
+            && let Some(body) = rest.get(..bytes)
         {
             let flow = self.show(now, answer(&parsed, body), app, out)?;
             return Ok(Progress {
@@ -254,8 +274,8 @@ impl Client {
         let taken = self.body.take(input, &mut self.held, &limits)?;
         let mut seen = Seen::Nothing;
         if self.body.is_done() {
-            let mut held = std::mem::take(&mut self.held);
-            let (head, body) = held.split_at_mut(self.head_bytes);
+            let held = std::mem::take(&mut self.held);
+            let (head, body) = held.split_at(self.head_bytes);
             let mut slots = head::slots();
             let parsed = ResponseHead::parse(head, &mut slots, &limits)?;
             seen = Seen::Message(self.show(now, answer(&parsed, body), app, out)?);
@@ -302,7 +322,7 @@ fn may_follow(head: &ResponseHead<'_>, fields: &Fields) -> bool {
     !fields.close && (head.version == Version::Http11 || fields.keep_alive)
 }
 
-fn answer<'m>(head: &ResponseHead<'m>, body: &'m mut [u8]) -> Answer<'m> {
+fn answer<'m>(head: &ResponseHead<'m>, body: &'m [u8]) -> Answer<'m> {
     Answer {
         status: head.status,
         reason: head.reason,
@@ -419,6 +439,10 @@ impl StreamMachine for Client {
 
     /// HTTP/1.1 has no goodbye: the connection is to be closed, and responses that are owed will not be seen.
     fn close(&mut self, now: Instant, _out: &mut Vec<u8>) -> Result<Step, Http1Error> {
+        // Else what has come of a body without a length would pass for all of it.
+        if self.state != State::Closed {
+            self.held = Vec::new();
+        }
         self.enter(Event::Goodbye, now)?;
         Ok(Step::close(0))
     }

@@ -148,6 +148,8 @@ faults! {
     /// A response took longer than allowed.
     ResponseTimedOut, None, Peer, "the response took too long";
 
+    /// A deferred answer took longer than allowed.
+    AnswerTimedOut, Some(Status::SERVICE_UNAVAILABLE), Us, "the service's answer took too long";
     /// An answer without a request that waits for it.
     NothingOwed, None, Us, "there is no request to answer";
     /// As many requests are unanswered as may be.

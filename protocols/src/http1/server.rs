@@ -34,6 +34,8 @@ pub struct ServerOptions {
     pub head_deadline: Duration,
     /// From the end of a head to the end of its body; then 408.
     pub body_deadline: Duration,
+    /// From a request to its answer, if that is deferred; then 503.
+    pub answer_deadline: Duration,
     /// Between requests, and before the first; then the connection is closed without a word.
     pub idle_deadline: Duration,
 }
@@ -45,6 +47,7 @@ impl ServerOptions {
         deferred_input_bytes: 64 * 1024,
         head_deadline: Duration::from_secs(10),
         body_deadline: Duration::from_secs(60),
+        answer_deadline: Duration::from_secs(60),
         idle_deadline: Duration::from_secs(75),
     };
 }
@@ -124,7 +127,8 @@ impl Server {
                 State::Idle => Some(now + self.options.idle_deadline),
                 State::Head => Some(now + self.options.head_deadline),
                 State::Body => Some(now + self.options.body_deadline),
-                State::Answer | State::LastAnswer | State::Closed => None,
+                State::Answer | State::LastAnswer => Some(now + self.options.answer_deadline),
+                State::Closed => None,
             };
         }
         after.map(|_| ())
@@ -470,6 +474,7 @@ impl StreamMachine for Server {
 
     /// HTTP/1.1 has no goodbye: the connection is to be closed, an answer that is owed will not be given.
     fn close(&mut self, now: Instant, _out: &mut Vec<u8>) -> Result<Step, Http1Error> {
+        self.held = Vec::new();
         self.enter(Event::Goodbye, now)?;
         Ok(Step::close(0))
     }

@@ -71,6 +71,7 @@ impl ServerState {
             (Self::Answer, E::Kept) => Ok(Self::Idle),
             (Self::Answer | Self::LastAnswer, E::Ended) => Ok(Self::LastAnswer),
             (Self::Answer | Self::LastAnswer, E::Last) => Ok(Self::Closed),
+            (Self::Answer | Self::LastAnswer, E::TimedOut) => Err(Fault::AnswerTimedOut),
 
             (Self::Idle | Self::Head | Self::Body, E::Kept | E::Last) => Err(Fault::NothingOwed),
             (Self::Closed, E::Ended) | (_, E::Goodbye) => Ok(Self::Closed),
@@ -184,13 +185,14 @@ mod tests {
         ];
         let out = Err(Fault::OutOfTurn);
         let owes_nothing = Err(Fault::NothingOwed);
+        let late = Err(Fault::AnswerTimedOut);
         #[rustfmt::skip]
         let table = [
             (Idle, [Ok(Head), out, out, owes_nothing, owes_nothing, out, Ok(Closed), Ok(Closed), Ok(Closed)]),
             (Head, [out, Ok(Body), Ok(Answer), owes_nothing, owes_nothing, Ok(Closed), Err(Fault::TruncatedHead), Err(Fault::HeadTimedOut), Ok(Closed)]),
             (Body, [out, out, Ok(Answer), owes_nothing, owes_nothing, Ok(Closed), Err(Fault::TruncatedBody), Err(Fault::BodyTimedOut), Ok(Closed)]),
-            (Answer, [out, out, out, Ok(Idle), Ok(Closed), Ok(Closed), Ok(LastAnswer), out, Ok(Closed)]),
-            (LastAnswer, [out, out, out, out, Ok(Closed), out, Ok(LastAnswer), out, Ok(Closed)]),
+            (Answer, [out, out, out, Ok(Idle), Ok(Closed), Ok(Closed), Ok(LastAnswer), late, Ok(Closed)]),
+            (LastAnswer, [out, out, out, out, Ok(Closed), out, Ok(LastAnswer), late, Ok(Closed)]),
             (Closed, [out, out, out, out, out, out, Ok(Closed), out, Ok(Closed)]),
         ];
         for (state, row) in table {

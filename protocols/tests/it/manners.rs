@@ -346,7 +346,7 @@ fn an_answer_that_was_owed_lets_the_rest_go_on() {
         assert_eq!(connection.unread(), b"two\nthr".len());
         let owed = connection.send(&host, |Reply(out)| out.extend_from_slice(b"now."));
         owed.await.unwrap();
-        connection.resume(&host, &mut nod).await.unwrap()
+        connection.work_off_rest(&host, &mut nod).await.unwrap()
     });
     assert_eq!(turned, Turned::Open);
     assert_eq!(world.sent(), b"hi.ok.now.ok.");

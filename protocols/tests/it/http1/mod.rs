@@ -1,7 +1,10 @@
 //! HTTP/1.1: the application that the tests of the server share, and what they compare.
 
 mod client;
+#[cfg(feature = "drive")]
+mod drive;
 mod limits;
+mod mutations;
 mod pair;
 mod refusals;
 mod router;
@@ -48,7 +51,10 @@ fn answer(request: &Request<'_>, reply: Reply<'_>) -> Flow {
     match request.target.path {
         "/nothing" => {}
         "/defer" => reply.defer(),
-        "/close" => reply.closing().empty(Status::NO_CONTENT).unwrap(),
+        "/close" => reply
+            .closing()
+            .empty(Status::NO_CONTENT)
+            .expect("the test keeps to the rules"),
         "/invalid" => {
             let headers = [("X", &b"a\r\nb"[..])];
             let response = Response {
@@ -59,17 +65,23 @@ fn answer(request: &Request<'_>, reply: Reply<'_>) -> Flow {
             assert!(reply.respond(&response).is_err());
         }
         "/chunked" => {
-            let mut body = reply.chunked(Status::OK, &[("X", b"y")]).unwrap();
+            let mut body = reply
+                .chunked(Status::OK, &[("X", b"y")])
+                .expect("the test keeps to the rules");
             request.body.chunks(3).for_each(|piece| body.chunk(piece));
             body.chunk(b"");
             body.finish();
         }
         "/unfinished" => {
-            let mut body = reply.chunked(Status::OK, &[]).unwrap();
+            let mut body = reply
+                .chunked(Status::OK, &[])
+                .expect("the test keeps to the rules");
             body.chunk(b"half");
         }
         "/pause" => {
-            reply.empty(Status::OK).unwrap();
+            reply
+                .empty(Status::OK)
+                .expect("the test keeps to the rules");
             return Flow::Pause;
         }
         _ => {
@@ -78,7 +90,9 @@ fn answer(request: &Request<'_>, reply: Reply<'_>) -> Flow {
                 headers: &[],
                 body: request.body,
             };
-            reply.respond(&response).unwrap();
+            reply
+                .respond(&response)
+                .expect("the test keeps to the rules");
         }
     }
     Flow::Continue
@@ -123,7 +137,7 @@ pub(crate) fn check(input: &[u8]) -> Outcome {
 
 /// Feeds `input` in every way; as text, what came out.
 pub(crate) fn output(input: &str) -> String {
-    String::from_utf8(check(input.as_bytes()).output).unwrap()
+    String::from_utf8(check(input.as_bytes()).output).expect("the test keeps to the rules")
 }
 
 /// What a refused request is answered with.

@@ -251,3 +251,14 @@ fn what_came_before_a_refusal_is_answered() {
     assert_eq!(String::from_utf8(outcome.output).unwrap(), expected);
     assert_eq!(outcome.end, Err("MissingHost".to_owned()));
 }
+
+#[test]
+fn every_fault_can_be_counted() {
+    let mut seen = std::collections::HashSet::new();
+    for fault in Fault::ALL {
+        assert!(seen.insert(*fault) && !fault.to_string().is_empty());
+        let by_us = shardloop_protocols::Fault::side(fault) == shardloop_protocols::Side::Us;
+        let blames_us = fault.status().is_some_and(|status| status.code() == 503);
+        assert!(!blames_us || by_us, "{fault:?}");
+    }
+}

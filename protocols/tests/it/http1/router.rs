@@ -18,7 +18,9 @@ fn says(name: &'static str) -> impl Fn(&mut Request<'_>, &Params<'_>, Reply<'_>)
             headers: &[],
             body: body.as_bytes(),
         };
-        reply.respond(&response).unwrap();
+        reply
+            .respond(&response)
+            .expect("the test keeps to the rules");
     }
 }
 
@@ -41,8 +43,11 @@ fn ask(app: &mut impl App<Server>, line: &str) -> String {
     let mut out = Vec::new();
     let mut server = Server::new(ServerOptions::DEFAULT);
     let step = server.handle(Instant::now(), &mut input, app, &mut out);
-    assert_eq!(step.unwrap().consumed, input.len());
-    String::from_utf8(out).unwrap()
+    assert_eq!(
+        step.expect("the test keeps to the rules").consumed,
+        input.len()
+    );
+    String::from_utf8(out).expect("the test keeps to the rules")
 }
 
 #[test]

@@ -221,6 +221,12 @@ fn later_minor_versions_are_read_as_1_1() {
 }
 
 #[test]
+fn whitespace_around_a_value_is_not_part_of_it() {
+    let outcome = check(b"GET / HTTP/1.1\r\nHost:h\t\r\nX: \t a b\t \r\nY: \r\n\r\n");
+    assert_eq!(outcome.notes, b"GET / Http11\nHost=h\nX=a b\nY=\n\n.\n");
+}
+
+#[test]
 fn unusual_and_good() {
     let good = [
         "M-SEARCH / HTTP/1.1\r\nHost:\r\n\r\n",
