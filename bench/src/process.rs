@@ -485,7 +485,8 @@ fn load_args(job: &Job<'_>, ready: &Ready) -> Vec<String> {
         ]);
     }
     if let Some(pem) = &ready.ca_pem {
-        args.extend(["--ca-pem".to_owned(), pem.clone()]);
+        // In one word, since it begins with hyphens.
+        args.push(format!("--ca-pem={pem}"));
     }
     if job.pass == Pass::Counted {
         args.push("--announce".to_owned());
