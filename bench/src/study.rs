@@ -11,7 +11,7 @@ use crate::process::{Limits, ProcessRunner};
 use crate::progress::Progress;
 use crate::provenance::{self, Source, Tool};
 use crate::repetition::Repetition;
-use crate::report::{self, Look};
+use crate::report::{self, Breadth, Look};
 use crate::result::{Circumstances, RunFile};
 use crate::stdout;
 use anyhow::Context;
@@ -141,8 +141,10 @@ impl Study {
     /// Prints the table, to standard error where standard output belongs to the JSON.
     fn show(&self, file: &RunFile, output: &Output) -> anyhow::Result<()> {
         let folder = self.archive.folder().display().to_string();
-        self.archive
-            .write("report.txt", &report::render(file, &folder, Look::Plain))?;
+        self.archive.write(
+            "report.txt",
+            &report::render(file, &folder, Look::Plain, Breadth::Full),
+        )?;
         let json = serde_json::to_string_pretty(file)?;
         let colours = |terminal: bool| Look::fitting(output.no_color, terminal);
         match &output.json {
@@ -151,6 +153,7 @@ impl Study {
                     file,
                     &folder,
                     colours(std::io::stderr().is_terminal()),
+                    Breadth::AtAGlance,
                 ));
                 stdout::put(&format!("{json}\n"));
             }
@@ -159,6 +162,7 @@ impl Study {
                     file,
                     &folder,
                     colours(std::io::stdout().is_terminal()),
+                    Breadth::AtAGlance,
                 ));
                 if let Some(JsonTarget::File(path)) = other {
                     archive::write_atomically(path, &json)?;

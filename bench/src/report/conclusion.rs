@@ -50,7 +50,7 @@ pub(super) fn reading_aid(file: &RunFile) -> String {
 }
 
 /// The protocols for whose noise this control stands, besides its own.
-fn borrowers(floors: &[ProtocolFloor], lender: &ProtocolFloor) -> Vec<&'static str> {
+pub(super) fn borrowers(floors: &[ProtocolFloor], lender: &ProtocolFloor) -> Vec<&'static str> {
     floors
         .iter()
         .filter(|floor| floor.borrowed_from == Some(lender.protocol))
@@ -209,14 +209,10 @@ fn generator_line(file: &RunFile, floor: &GeneratorFloor, several: bool) -> Stri
 /// More comparisons than this are counted instead of told one by one.
 const TOLD_MAX: usize = 6;
 
-/// What the pool comparisons say, CPU first where the rate does not describe the server alone.
-pub(super) fn shows(file: &RunFile) -> String {
+/// Both metrics, CPU first where the rate does not describe the server alone.
+pub(super) fn metrics(file: &RunFile) -> [Metric; 2] {
     let has = |id: &str| file.checks.iter().any(|check| check.id == id);
-    let floors = floors(file);
-    let mut metrics = [
-        (Metric::RoundTripsPerS, "by round trips/s"),
-        (Metric::ServerCpuNsPerRt, "by server CPU per round trip"),
-    ];
+    let mut metrics = [Metric::RoundTripsPerS, Metric::ServerCpuNsPerRt];
     let doubtful = [
         "W-SHARED-CPU",
         "W-CLIENT-BOUND",
@@ -226,19 +222,43 @@ pub(super) fn shows(file: &RunFile) -> String {
     if doubtful.into_iter().any(has) {
         metrics.reverse();
     }
+    metrics
+}
+
+/// What the pool comparisons say; protocols of which the same is said share a line.
+pub(super) fn shows(file: &RunFile) -> String {
+    let floors = floors(file);
     let mut text = String::from("shows      on this machine and load:\n");
-    for (metric, by) in metrics {
+    for metric in metrics(file) {
+        let by = match metric {
+            Metric::RoundTripsPerS => "by round trips/s",
+            Metric::ServerCpuNsPerRt => "by server CPU per round trip",
+        };
+        let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for floor in &floors {
-            let found = match floor.of(metric).control {
-                Control::Differs => "nothing, it is too noisy".to_owned(),
-                Control::Missing => "nothing, the A/A control failed".to_owned(),
-                Control::Good | Control::LeftOut => findings(file, floor.protocol, metric),
+            let found = found(file, floor, metric);
+            match said.iter_mut().find(|(same, _)| *same == found) {
+                Some((_, names)) => names.push(floor.protocol.name()),
+                None => said.push((found, vec![floor.protocol.name()])),
+            }
+        }
+        for (found, names) in said {
+            let whose = match floors.len() {
+                1 => String::new(),
+                _ => format!("{}: ", names.join(", ")),
             };
-            let whose = protocol_mark(floor, floors.len() > 1);
             text.push_str(&wrap("           ", &format!("{whose}{by}: {found}.")));
         }
     }
     text
+}
+
+fn found(file: &RunFile, floor: &ProtocolFloor, metric: Metric) -> String {
+    match floor.of(metric).control {
+        Control::Differs => "nothing, it is too noisy".to_owned(),
+        Control::Missing => "nothing, the A/A control failed".to_owned(),
+        Control::Good | Control::LeftOut => findings(file, floor.protocol, metric),
+    }
 }
 
 fn findings(file: &RunFile, protocol: Protocol, metric: Metric) -> String {

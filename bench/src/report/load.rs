@@ -167,7 +167,7 @@ fn ratio_fields(file: &RunFile, cell: &CellFile, metric: Metric) -> [Field; 2] {
     }
 }
 
-fn verdict_field(verdict: Verdict) -> Field {
+pub(super) fn verdict_field(verdict: Verdict) -> Field {
     let tone = match verdict.favourable() {
         Some(true) => Tone::Good,
         Some(false) => Tone::Bad,
@@ -176,7 +176,7 @@ fn verdict_field(verdict: Verdict) -> Field {
     Field::toned(verdict.short(), tone)
 }
 
-fn ratio(versus: &Versus) -> String {
+pub(super) fn ratio(versus: &Versus) -> String {
     match (versus.median, versus.lo, versus.hi) {
         (Some(median), Some(lo), Some(hi)) => {
             format!("{median:.2} [{}, {}]", interval_end(lo), interval_end(hi))
@@ -196,7 +196,7 @@ fn interval_end(value: f64) -> String {
 }
 
 /// The figures to show: none of a cell that failed, for they are out of every comparison.
-fn shown(cell: &CellFile) -> CellSummary {
+pub(super) fn shown(cell: &CellFile) -> CellSummary {
     if cell.result.status == Status::Failed {
         CellSummary::default()
     } else {

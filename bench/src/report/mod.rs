@@ -2,6 +2,7 @@
 
 mod conclusion;
 mod load;
+mod overview;
 pub(crate) mod table;
 
 use crate::analysis::{ProtocolFloor, Status};
@@ -34,8 +35,17 @@ impl Look {
     }
 }
 
-/// The whole print.
-pub(crate) fn render(file: &RunFile, folder: &str, look: Look) -> String {
+/// How much is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breadth {
+    /// Every table of every load.
+    Full,
+    /// Of many loads only how they compare.
+    AtAGlance,
+}
+
+/// The print.
+pub(crate) fn render(file: &RunFile, folder: &str, look: Look, breadth: Breadth) -> String {
     let mut text = String::from("\n");
     text.push_str(&heading(file));
     text.push_str(&checks(file));
@@ -43,14 +53,28 @@ pub(crate) fn render(file: &RunFile, folder: &str, look: Look) -> String {
         text.push_str("\nno round was completed; there is nothing to compare.\n");
     } else {
         text.push_str(&noise_headline(file));
-        for group in groups(file) {
-            text.push_str(&load::tables(file, &group, look == Look::Coloured));
-        }
+        text.push_str(&all_tables(file, folder, look == Look::Coloured, breadth));
         text.push_str(&conclusion::reading_aid(file));
     }
     text.push_str(&failures(file, folder));
     text.push_str(&closing(file, folder));
     text
+}
+
+fn all_tables(file: &RunFile, folder: &str, colours: bool, breadth: Breadth) -> String {
+    let loads = groups(file);
+    let of_each = || loads.iter().map(|load| load::tables(file, load, colours));
+    if loads.len() <= overview::FEW {
+        return of_each().collect();
+    }
+    let overview = overview::tables(file, conclusion::metrics(file), colours);
+    match breadth {
+        Breadth::Full => overview + &of_each().collect::<String>(),
+        Breadth::AtAGlance => {
+            let line = format!("intervals, costs and times of each load: {folder}/report.txt");
+            format!("{overview}\n{}", wrap("", &line))
+        }
+    }
 }
 
 fn heading(file: &RunFile) -> String {
@@ -129,9 +153,8 @@ pub(crate) fn warning_line(check: &Check) -> String {
 /// Said once above the tables where the control withholds verdicts, for each protocol that it concerns.
 fn noise_headline(file: &RunFile) -> String {
     let floors = floors(file);
-    let several = floors.len() > 1;
     let headline = |floor: &ProtocolFloor| -> String {
-        let whose = protocol_mark(floor, several);
+        let whose = concerned_mark(floor, &floors);
         let withheld = |control: Control, what: &str, why: &str| {
             let by = concerned(floor, control)?;
             let line = format!(
@@ -151,7 +174,18 @@ fn noise_headline(file: &RunFile) -> String {
         );
         [differs, missing].into_iter().flatten().collect()
     };
-    floors.iter().map(headline).collect()
+    let own = floors.iter().filter(|floor| floor.borrowed_from.is_none());
+    own.map(headline).collect()
+}
+
+/// Says whose floor it is, and for which others it stands, where there are several.
+fn concerned_mark(floor: &ProtocolFloor, floors: &[ProtocolFloor]) -> String {
+    if floors.len() == 1 {
+        return String::new();
+    }
+    let mut names = vec![floor.protocol.name()];
+    names.extend(conclusion::borrowers(floors, floor));
+    format!("{}: ", names.join(", "))
 }
 
 /// The noise floors of the protocols that were measured, in the order of the tables.
@@ -285,7 +319,7 @@ mod tests {
     use crate::result::tests::{believed, invented, invented_of};
 
     fn plain(file: &RunFile) -> String {
-        let text = render(file, "target/bench/x", Look::Plain);
+        let text = render(file, "target/bench/x", Look::Plain, Breadth::Full);
         for line in text.lines() {
             assert!(
                 line.chars().count() <= WIDTH,
@@ -359,8 +393,52 @@ mod tests {
     }
 
     #[test]
+    fn many_loads_are_told_at_a_glance_and_in_full_in_the_file() {
+        let matrix = Matrix {
+            protocols: Protocol::ALL.to_vec(),
+            controls: Controls::EachTransport,
+            ..small()
+        };
+        let file = invented_of(&matrix, 6, |job, _| {
+            good(job, 1e5 * job.cell.factors.threads as f64, 7e3)
+        });
+        let brief = render(&file, "x", Look::Plain, Breadth::AtAGlance);
+        let rows = |name: &str| {
+            let begins = format!("{name} ");
+            brief
+                .lines()
+                .filter(|line| line.starts_with(&begins))
+                .count()
+        };
+        for protocol in Protocol::ALL {
+            assert_eq!(rows(protocol.name()), 2, "by rate and by CPU:\n{brief}");
+        }
+        for part in [
+            "protocol",
+            "shards 2 to pool",
+            "of each load: x/report.txt",
+            "tcp: the same cell twice under two labels.",
+            "It stands for echo, tls, ws, wss, http, https too.",
+            "tcp, echo, udp, tls, ws, wss, http, https: by round trips/s: shards 1 is slower",
+        ] {
+            assert!(words(&brief).contains(&words(part)), "{part}:\n{brief}");
+        }
+        assert!(
+            brief.lines().all(|line| line.chars().count() <= WIDTH),
+            "{brief}"
+        );
+        assert!(!brief.contains("RTT us"), "{brief}");
+        let full = plain(&file);
+        assert_eq!(
+            full.matches("RTT us inside the window").count(),
+            Protocol::ALL.len()
+        );
+        assert!(full.contains("protocol "));
+    }
+
+    #[test]
     fn colours_are_for_verdicts_only() {
-        let text = render(&believed(6), "x", Look::Coloured);
+        let text = render(&believed(6), "x", Look::Coloured, Breadth::Full);
         assert!(
             text.contains("\u{1b}[32mfaster\u{1b}[0m")
                 && text.contains("\u{1b}[31mslower\u{1b}[0m")
