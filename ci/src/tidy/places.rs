@@ -11,7 +11,6 @@ const UNSAFE_PLACES: &[&str] = &[
     "runtime/src/backend/",
     "runtime/src/task",
     "runtime/src/mesh/spsc.rs",
-    "protocols/src/websocket/mask.rs",
     "protocols/src/rudp/gf256.rs",
 ];
 
