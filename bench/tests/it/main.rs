@@ -5,6 +5,7 @@
     reason = "a failed unwrap in a test is a failed test with a line number"
 )]
 
+mod encrypted;
 mod null;
 mod peers;
 mod program;

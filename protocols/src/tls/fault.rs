@@ -260,7 +260,10 @@ impl fmt::Display for CertificateFault {
             Self::WrongPurpose => f.write_str(
                 "the peer's certificate is for another purpose: its extended key usage must be that of a server or a client",
             ),
-            Self::BadSignature => f.write_str("a signature of the peer does not hold"),
+            Self::BadSignature => f.write_str(
+                "a signature of the peer does not hold: no authority that is trusted here signed its certificate, though one has the same \
+                 name, or the peer does not have the certificate's key",
+            ),
             Self::Other(what) => write!(f, "the peer's certificate is not accepted: {what}"),
         }
     }
