@@ -14,7 +14,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     ops::Deref,
-    pin::pin,
+    pin::{Pin, pin},
     task::Poll,
 };
 
@@ -107,11 +107,6 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
         self.turn.has_ended()
     }
 
-    /// To receive on.
-    pub(super) fn stream(&mut self) -> &mut S {
-        &mut self.stream
-    }
-
     /// The stream alone; what was received and not worked off is forgotten.
     pub(super) fn into_stream(self) -> S {
         self.stream
@@ -180,6 +175,31 @@ impl<S: Stream, M: StreamMachine> Connection<S, M> {
     pub async fn receive(&mut self) -> Result<Received<S::Lease>, DriveError<M::Error>> {
         let lease = self.stream.recv().await;
         self.received(lease)
+    }
+
+    /// Waits for whatever is first. `stop` is left alone once it has completed. One future and not a nest of races: this is where a
+    /// connection spends its life.
+    pub(super) async fn next(
+        &mut self,
+        clock: &mut impl Clock,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        stopped: bool,
+    ) -> Event<S::Lease> {
+        let deadline = self.machine.timeout();
+        let mut receive = pin!(self.stream.recv());
+        poll_fn(|cx| {
+            if let Poll::Ready(lease) = receive.as_mut().poll(cx) {
+                return Poll::Ready(Event::Received(lease));
+            }
+            if !stopped && stop.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Event::Stop);
+            }
+            match deadline {
+                Some(at) => clock.poll_until(cx, at).map(|()| Event::TimedOut),
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// The stream has received.
@@ -375,6 +395,13 @@ fn too_slow(clock: &impl Clock) -> io::Error {
     let limit = clock.send_timeout();
     let text = format!("the peer did not take what was sent within {limit:?}");
     io::Error::new(io::ErrorKind::TimedOut, text)
+}
+
+/// What came first.
+pub(super) enum Event<L> {
+    Received(io::Result<L>),
+    TimedOut,
+    Stop,
 }
 
 /// What a receive brought; to be worked off before the next.

@@ -40,6 +40,7 @@
 //! Nothing here knows an engine: time and the wish to end come from a [`Host`], so the same functions run on shards ([`OnShard`]) and
 //! on any other runtime whose sockets implement `shardloop::Stream`.
 
+mod client;
 mod clock;
 mod connection;
 mod datagram;

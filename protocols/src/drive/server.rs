@@ -3,18 +3,12 @@
 use super::{
     Host, Turn,
     clock::{Clock, HostClock},
-    connection::{Connection, DriveError, Turned},
+    connection::{Connection, DriveError, Event, Turned},
     has_come,
 };
 use crate::machine::{App, Flow, StreamMachine};
 use shardloop::{Either, RecvHalf, Stream, race};
-use std::{
-    future::{Future, poll_fn},
-    io,
-    pin::{Pin, pin},
-    task::Poll,
-    time::Duration,
-};
+use std::{io, pin::pin, time::Duration};
 
 /// After a server has said its last word it reads on for as long, so that the kernel does not throw away what the peer has not read
 /// yet (closing with unread input resets the connection, RFC 9293 section 3.6.1).
@@ -60,7 +54,7 @@ async fn exchange<S: Stream, M: StreamMachine>(
         return Ok(());
     }
     while !(app.done || app.stopped && connection.unread() == 0) {
-        let turned = match next(connection, clock, stop.as_mut(), app.stopped).await {
+        let turned = match connection.next(clock, stop.as_mut(), app.stopped).await {
             Event::Received(lease) => work_off(connection, clock, &mut app, lease).await?,
             Event::TimedOut => connection.timed_out_by(clock).await?,
             Event::Stop => {
@@ -106,7 +100,7 @@ async fn part<S: Stream, M: StreamMachine, A: App<M>>(
     // What comes now is for the machine alone.
     app.done = false;
     while turned == Turned::Open {
-        turned = match next(connection, clock, late.as_mut(), false).await {
+        turned = match connection.next(clock, late.as_mut(), false).await {
             Event::Received(lease) => work_off(connection, clock, app, lease).await?,
             Event::TimedOut => connection.timed_out_by(clock).await?,
             Event::Stop => return Ok(()),
@@ -134,37 +128,6 @@ impl<M: StreamMachine, A: App<M>> App<M> for Stoppable<A> {
         }
         flow
     }
-}
-
-enum Event<L> {
-    Received(io::Result<L>),
-    TimedOut,
-    Stop,
-}
-
-/// Waits for whatever is first. `stop` is left alone once it has completed. One future and not a nest of races: this is where a
-/// connection spends its life.
-async fn next<S: Stream, M: StreamMachine>(
-    connection: &mut Connection<S, M>,
-    clock: &mut impl Clock,
-    mut stop: Pin<&mut impl Future<Output = ()>>,
-    stopped: bool,
-) -> Event<S::Lease> {
-    let deadline = connection.timeout();
-    let mut receive = pin!(connection.stream().recv());
-    poll_fn(|cx| {
-        if let Poll::Ready(lease) = receive.as_mut().poll(cx) {
-            return Poll::Ready(Event::Received(lease));
-        }
-        if !stopped && stop.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Event::Stop);
-        }
-        match deadline {
-            Some(at) => clock.poll_until(cx, at).map(|()| Event::TimedOut),
-            None => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// Tells the machine if its deadline has come.

@@ -237,7 +237,7 @@ impl<M: StreamMachine> Tls<M> {
 
     /// The first header is left with the caller until it is whole, so that it can be told what it is if it is none.
     fn is_too_little(&self, input: &[u8]) -> bool {
-        self.handshake_bytes == 0 && input.len() < HEADER_BYTES
+        self.stage == Stage::Handshake && self.handshake_bytes == 0 && input.len() < HEADER_BYTES
     }
 
     /// Decrypts until the input is used up or about a record has come out; so what many small messages are answered leaves in one

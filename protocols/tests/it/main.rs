@@ -1,5 +1,7 @@
 //! The integration tests of `shardloop-protocols`, one binary.
 
+#[cfg(all(feature = "drive", feature = "aws-lc-rs"))]
+mod clients;
 #[cfg(feature = "drive")]
 mod datagrams;
 #[cfg(feature = "drive")]

@@ -1,6 +1,6 @@
 //! TLS over a stream in memory, once with every cryptographic provider that is compiled in.
 
-mod authority;
+pub(crate) mod authority;
 mod data;
 mod ending;
 #[cfg(all(feature = "drive", feature = "aws-lc-rs"))]

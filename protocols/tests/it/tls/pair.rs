@@ -15,12 +15,15 @@ use std::{
 pub(crate) enum Cut {
     Whole,
     Bytes,
+    /// What is short byte by byte, and a server's part of the handshake whole.
+    ShortBytes,
     Random(u64),
 }
 
-pub(crate) const CUTS: [Cut; 5] = [
+pub(crate) const CUTS: [Cut; 6] = [
     Cut::Whole,
     Cut::Bytes,
+    Cut::ShortBytes,
     Cut::Random(1),
     Cut::Random(2),
     Cut::Random(3),
@@ -30,7 +33,8 @@ impl Cut {
     pub(crate) fn pieces(self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut random = match self {
             Self::Whole => return vec![bytes.to_vec()],
-            Self::Bytes => return bytes.chunks(1).map(<[u8]>::to_vec).collect(),
+            Self::ShortBytes if bytes.len() > 300 => return vec![bytes.to_vec()],
+            Self::Bytes | Self::ShortBytes => return bytes.chunks(1).map(<[u8]>::to_vec).collect(),
             Self::Random(seed) => Random::new(seed.wrapping_add(bytes.len() as u64)),
         };
         let (mut rest, mut pieces) = (bytes, Vec::new());
