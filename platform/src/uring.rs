@@ -32,6 +32,9 @@ pub struct RingFacts {
 /// Builds a ring with exactly these options, checks that the kernel knows the operations an engine needs
 /// (IORING_REGISTER_PROBE, Linux 5.6), sends one NOP through io_uring_enter(2), and closes the ring.
 ///
+/// The kernel ends the ring a little later and interrupts the calling thread for it, so that a call that waits just then may fail
+/// with EINTR: call this on a thread that makes no such calls, or ends.
+///
 /// Building is not enough: container policies exist that allow the set-up and refuse the submission.
 ///
 /// # Errors

@@ -6,14 +6,16 @@ use crate::{
     watchdog::until,
 };
 use shardloop::{
-    Accept, Backend, Endpoint, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf, Service, Shard,
-    TaskError, launch, start, stopping, time,
+    Accept, Backend, Endpoint, EngineOptions, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf,
+    Service, Shard, TaskError, launch, start, stopping, time,
 };
 use shardloop_platform::socket;
 use std::{
     cell::Cell,
     future::pending,
+    io::{ErrorKind, Read},
     net::TcpListener,
+    os::unix::net::UnixStream,
     rc::Rc,
     sync::{
         Arc,
@@ -40,7 +42,9 @@ on_every_engine!(
     bad_numbers_of_shards_are_refused,
     a_service_runs_on_the_engine_that_was_named,
     more_shards_than_cpus_run,
-    engine_options_out_of_bounds_are_harmless,
+    engine_options_out_of_bounds_are_clamped,
+    probing_disturbs_no_call_of_the_calling_thread,
+    an_engine_within_a_shard_is_refused,
     a_service_may_drain_for_ever;
     kernel
     "other servers are none of its world's": an_endpoint_that_cannot_be_bound_leaves_nothing_running,
@@ -443,25 +447,40 @@ fn more_shards_than_cpus_run<B: Backend>() {
     }
 }
 
-/// Whatever the number of entries, a plan runs or says why not.
-fn engine_options_out_of_bounds_are_harmless<B: Engine>() {
-    for entries in [0, 1, 1 << 20, u32::MAX] {
+/// Whatever the number of entries, an engine that works here works with the nearest that it can have.
+fn engine_options_out_of_bounds_are_clamped<B: Engine>() {
+    for entries in [0, 1, 32_769, 1 << 20, u32::MAX] {
         let mut plan = plan(1, Accept::Handoff);
         plan.engine.ring_entries = entries;
-        let probed = B::probe(&plan.engine);
-        match launch::<B, _>(plan.clone(), async |_| ()) {
-            Ok(running) => {
-                finish(running);
-                assert!(probed.is_ok(), "{entries} entries: {probed:?}");
-                B::serve(plan, echo, async |_, server| {
-                    let mut talk = Talk::<B>::to(&server).await;
-                    talk.ping(b"hello").await.expect("served");
-                });
-            }
-            Err(LaunchError::Unavailable(reason)) => assert_eq!(probed, Err(reason)),
-            Err(error) => panic!("{entries} entries passed the probe, but: {error}"),
-        }
+        B::probe(&plan.engine).unwrap_or_else(|refused| panic!("{entries} entries: {refused}"));
+        B::serve(plan, echo, async |_, server| {
+            let mut talk = Talk::<B>::to(&server).await;
+            talk.ping(b"hello").await.expect("served");
+        });
     }
+}
+
+/// What a probe leaves for the kernel to tidy up must not interrupt whoever waits next.
+fn probing_disturbs_no_call_of_the_calling_thread<B: Backend>() {
+    let (mut silent, _other) = UnixStream::pair().expect("a pair of sockets");
+    let wait = Some(Duration::from_millis(5));
+    silent.set_read_timeout(wait).expect("sockets can time out");
+    for _ in 0..50 {
+        B::probe(&EngineOptions::default()).expect("it worked before");
+        let ended = silent.read(&mut [0]).expect_err("nobody writes");
+        assert_eq!(ended.kind(), ErrorKind::WouldBlock, "{ended}");
+    }
+}
+
+/// A thread is one shard's.
+fn an_engine_within_a_shard_is_refused<B: Backend>() {
+    engine::on_shard::<B, _>(async |shard: Shard<B>| {
+        let refused = B::run(&EngineOptions::default(), || async { unreachable!() });
+        let error = refused.expect_err("there is a shard here already");
+        assert!(error.to_string().contains("shard"), "{error}");
+        // And this one goes on.
+        assert_eq!(shard.spawn(async { 5 }).await.expect("no panic"), 5);
+    });
 }
 
 fn a_service_may_drain_for_ever<B: Backend>() {

@@ -35,10 +35,12 @@ mod readiness;
 mod stream;
 
 use super::{
-    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound::kernel_sockets, dial,
+    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, apart::apart,
+    bound::kernel_sockets, dial,
 };
 use crate::{
     address::Address,
+    context,
     executor::{self, Core, Turn},
     options::{EngineOptions, StreamOptions},
 };
@@ -108,13 +110,17 @@ impl Backend for Glommio {
     type Datagram = GlommioDatagram;
 
     fn probe(options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-        let unavailable = |reason| Unavailable {
-            engine: Self::NAME,
-            reason,
-        };
-        may_ask(options).map_err(|refused| unavailable(refused.to_string()))?;
-        // Dropped again without having run anything, which leaves nothing behind.
-        build(options).map_err(|error| unavailable(error.to_string()))?;
+        let options = *options;
+        apart(Self::NAME, move || {
+            let unavailable = |reason| Unavailable {
+                engine: Self::NAME,
+                reason,
+            };
+            may_ask(&options).map_err(|refused| unavailable(refused.to_string()))?;
+            // Dropped again without having run anything, which leaves nothing behind.
+            build(&options).map_err(|error| unavailable(error.to_string()))?;
+            Ok(())
+        })?;
         Ok(Capabilities {
             facility: "io_uring",
             ..Capabilities::default()
@@ -126,6 +132,7 @@ impl Backend for Glommio {
         F: Future + 'static,
         F::Output: 'static,
     {
+        context::must_be_free()?;
         may_ask(options).map_err(io::Error::other)?;
         let engine = build(options)?;
         let (core, wakes) = Core::new(Instant::now, options)?;

@@ -90,6 +90,7 @@ impl Backend for Sim {
         F: Future + 'static,
         F::Output: 'static,
     {
+        context::must_be_free()?;
         let mut random = Random::new(seed());
         let net = Net::new(&mut random, Between::loopback(), Between::loopback(), false);
         let host = net.with(|state| state.add_host(IpAddr::V4(Ipv4Addr::LOCALHOST)));
