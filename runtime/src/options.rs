@@ -43,7 +43,7 @@ impl Default for EngineOptions {
 pub struct ConnectOptions {
     /// What the connection is set to.
     pub stream: StreamOptions,
-    /// For all addresses together.
+    /// For all addresses together; each of them gets an equal part of what is left when its turn comes.
     pub deadline: Duration,
 }
 

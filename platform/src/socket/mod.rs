@@ -28,7 +28,7 @@ pub use datagram::{
     DatagramGranted, DatagramOptions, SocketMemory, bind_datagram, bind_datagram_group,
     granted_datagram, report_drops, socket_memory,
 };
-pub use local::{UnixBindCause, UnixBindError, accept_unix, listen_unix};
+pub use local::{UnixBindCause, UnixBindError, accept_unix, listen_unix, unix_path};
 
 /// Whether SO_REUSEPORT spreads connections over the listeners of a group, and datagrams over its sockets: on Linux
 /// (3.9) it does; macOS gives them all to one.
