@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::socket::is_descriptor_limit;
 use crate::sys::os;
 
 /// How the ring would be set up (io_uring_setup(2)).
@@ -141,6 +142,15 @@ impl fmt::Display for RingRefused {
                  allows io_uring_setup and not io_uring_enter; allow both",
                 std::io::Error::from_raw_os_error(errno)
             ),
+            RefusalCause::Other(errno)
+                if is_descriptor_limit(&std::io::Error::from_raw_os_error(errno)) =>
+            {
+                write!(
+                    f,
+                    "there was no descriptor left for a ring ({}); raise the limit (`ulimit -n`)",
+                    std::io::Error::from_raw_os_error(errno)
+                )
+            }
             RefusalCause::Other(errno) => write!(
                 f,
                 "io_uring_setup failed: {}; use the epoll engine (monoio-legacy)",
@@ -172,5 +182,6 @@ mod tests {
         assert!(text(RefusalCause::FlagUnknown("SINGLE_ISSUER")).contains("SINGLE_ISSUER"));
         assert!(text(RefusalCause::TooOld).contains("5.1"));
         assert!(text(RefusalCause::OpcodeMissing("ACCEPT")).contains("ACCEPT"));
+        assert!(text(RefusalCause::Other(libc::EMFILE)).contains("ulimit -n"));
     }
 }

@@ -271,6 +271,13 @@ pub fn congestion_control(socket: impl AsFd) -> Reading<String> {
     os::socket::congestion_control(&SockRef::from(&socket))
 }
 
+/// Whether this process (EMFILE), or the system (ENFILE), may open no more descriptors.
+#[must_use]
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
+}
+
 /// Whether an accept or open failed because descriptors or the memory behind them ran out (EMFILE, ENFILE,
 /// ENOBUFS, ENOMEM). The connection then still waits: trying again at once would spin.
 #[must_use]

@@ -5,6 +5,11 @@
 //! So whoever asks whether an engine works here makes no ring; a thread does that ends with it.
 
 use super::Unavailable;
+use shardloop_platform::{
+    socket::is_descriptor_limit,
+    uring::{RefusalCause, RingRefused},
+};
+use std::io;
 
 /// What `probe` says, tried on a thread that is gone afterwards.
 pub(super) fn apart<T: Send + 'static>(
@@ -19,4 +24,15 @@ pub(super) fn apart<T: Send + 'static>(
         thread.map_err(|error| unavailable(format!("a thread could not be started: {error}")))?;
     let panicked = |_| unavailable("it panicked while it was tried".to_owned());
     thread.join().map_err(panicked)?
+}
+
+/// Why a shard has no ring. Want of descriptors stays the system's own error, which whoever started the plan knows more of.
+pub(super) fn no_ring(refused: RingRefused) -> io::Error {
+    if let RefusalCause::Other(errno) = refused.cause {
+        let error = io::Error::from_raw_os_error(errno);
+        if is_descriptor_limit(&error) {
+            return error;
+        }
+    }
+    io::Error::other(refused)
 }

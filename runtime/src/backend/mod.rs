@@ -276,7 +276,7 @@ pub trait Datagram: 'static {
     /// The operating system's.
     fn address(&self) -> io::Result<SocketAddr>;
 
-    /// Datagrams that the kernel dropped because this socket had no room for them; `None` where it does not tell.
+    /// Datagrams that were dropped because there was no room for them here; `None` where the kernel does not tell.
     fn dropped(&self) -> Option<u64>;
 }
 
@@ -292,12 +292,19 @@ pub struct Capabilities {
 }
 
 /// An engine cannot be used here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Unavailable {
     /// Its name.
     pub engine: &'static str,
     /// The reason, and what to do about it.
     pub reason: String,
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Unavailable {

@@ -5,17 +5,24 @@ use crate::{
     engine::{self, Engine, Server, assert_clean, cut_off, echo, finish, on_every_engine, plan},
     watchdog::until,
 };
-use shardloop::{
-    Accept, Backend, Endpoint, EngineOptions, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf,
-    Service, Shard, TaskError, launch, start, stopping, time,
+use nix::sys::signal::{
+    SigSet,
+    Signal::{SIGINT, SIGTERM},
 };
-use shardloop_platform::socket;
+use shardloop::{
+    Accept, Backend, DatagramEndpoint, Endpoint, EngineOptions, Error, Kind, LaunchError, Plan,
+    RecvHalf, SendHalf, Service, Shard, TaskError, launch, start, stopping, time,
+};
+use shardloop_platform::{
+    signal::{self, Signal, Signals},
+    socket,
+};
 use std::{
     cell::Cell,
     future::pending,
     io::{ErrorKind, Read},
-    net::TcpListener,
-    os::unix::net::UnixStream,
+    net::{SocketAddr, TcpListener},
+    os::unix::{net::UnixStream, process::ExitStatusExt},
     rc::Rc,
     sync::{
         Arc,
@@ -45,7 +52,11 @@ on_every_engine!(
     engine_options_out_of_bounds_are_clamped,
     probing_disturbs_no_call_of_the_calling_thread,
     an_engine_within_a_shard_is_refused,
-    a_service_may_drain_for_ever;
+    a_service_may_drain_for_ever,
+    a_service_that_fails_takes_the_plan_along,
+    one_address_twice_in_a_plan_is_told_from_somebody_elses,
+    run_takes_signals_and_gives_them_back,
+    run_gives_signals_back_when_nothing_starts;
     kernel
     "other servers are none of its world's": an_endpoint_that_cannot_be_bound_leaves_nothing_running,
     "its shards need no descriptors": an_engine_that_cannot_be_built_leaves_nothing_running,
@@ -397,8 +408,13 @@ fn an_engine_that_cannot_be_built_leaves_nothing_running<B: Backend>() {
             unreachable!("no service runs before every shard has its engine")
         });
         match result {
-            Err(LaunchError::Engine { engine, shard, .. }) => {
-                assert!(engine == B::NAME && shard < 100)
+            Err(ref error @ LaunchError::Engine { engine, shard, .. }) => {
+                assert!(engine == B::NAME && shard < 100);
+                let text = error.to_string();
+                assert!(
+                    text.contains("ulimit -n") && text.contains("64 desc"),
+                    "{text}"
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -493,4 +509,142 @@ fn a_service_may_drain_for_ever<B: Backend>() {
     .expect("starts");
     let report = finish(running);
     assert_eq!(*report.shards[0].result.as_ref().expect("no panic"), 5);
+}
+
+#[derive(Clone)]
+struct FailsOn(usize);
+
+impl Service for FailsOn {
+    async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), Error> {
+        if shard.index() == self.0 {
+            return Err("no good".into());
+        }
+        shard.stopping().await;
+        Ok(())
+    }
+}
+
+fn kind<B: Backend>() -> Kind {
+    B::NAME.parse().expect("an engine's name is known")
+}
+
+fn a_service_that_fails_takes_the_plan_along<B: Backend>() {
+    for fails in 0..3 {
+        let running = start(kind::<B>(), Plan::new(3), FailsOn(fails)).expect("starts");
+        let report = running.wait();
+        assert_clean(&report);
+        let error = report.first_error().expect("one failed").to_string();
+        assert_eq!(error, "no good");
+        for (index, shard) in report.shards.iter().enumerate() {
+            let result = shard.result.as_ref().expect("no panic");
+            assert_eq!(result.is_err(), index == fails);
+        }
+    }
+}
+
+fn one_address_twice_in_a_plan_is_told_from_somebody_elses<B: Backend>() {
+    let free = TcpListener::bind(engine::v4()).expect("a free port");
+    let tcp = free.local_addr().expect("bound");
+    drop(free);
+    let any = SocketAddr::from(([0, 0, 0, 0], tcp.port()));
+    let path = std::env::temp_dir().join(format!("shardloop-twice-{}.sock", std::process::id()));
+    let at = |address| Endpoint::tcp(address, Accept::Shared);
+    let pairs = [
+        [at(tcp), at(tcp)],
+        [at(any), at(tcp)],
+        [Endpoint::unix(&path), Endpoint::unix(&path)],
+    ];
+    for [first, second] in pairs {
+        let twice = second.address.clone();
+        let plan = Plan::new(1).endpoint(first).endpoint(second);
+        match launch::<B, _>(plan, async |_| ()) {
+            Err(LaunchError::Twice(address)) => assert_eq!(address, twice),
+            other => panic!("{other:?}"),
+        }
+    }
+    let udp = DatagramEndpoint::udp(tcp);
+    let plan = Plan::new(1).datagrams(udp).datagrams(udp);
+    match launch::<B, _>(plan, async |_| ()) {
+        Err(LaunchError::Twice(address)) => assert_eq!(address, tcp.into()),
+        other => panic!("{other:?}"),
+    }
+    // A stream and a datagram may have the same.
+    let plan = Plan::new(1).endpoint(at(tcp)).datagrams(udp);
+    finish(launch::<B, _>(plan, async |_| ()).expect("they are not in each other's way"));
+    // Errors if it is gone.
+    let _ = std::fs::remove_file(path);
+}
+
+/// In a process of its own, whose other threads have both signals blocked, as in a program that has no other: runs `body` there, and
+/// returns what it printed and how it ended.
+fn with_signals(body: impl FnOnce()) -> Option<std::process::Output> {
+    let Some(mut command) = engine::again(None) else {
+        let both = [SIGINT, SIGTERM].into_iter().collect::<SigSet>();
+        both.thread_unblock().expect("these can be");
+        body();
+        return None;
+    };
+    // A blocked mask survives exec. The thread is this test's own.
+    let _blocked = Signals::block().expect("these can be");
+    Some(
+        command
+            .output()
+            .expect("the test binary can be started again"),
+    )
+}
+
+fn sigterm() {
+    signal::send(std::process::id(), Signal::Terminate).expect("it is our own process");
+}
+
+/// Runs twice: each time one signal drains, and is not the next one's. Then a signal does what it does without us.
+fn run_takes_signals_and_gives_them_back<B: Backend>() {
+    let output = with_signals(|| {
+        for _ in 0..2 {
+            let service = Signalled(Arc::default());
+            let report = shardloop::run(kind::<B>(), Plan::new(2), service).expect("runs");
+            assert!(report.first_error().is_none() && report.tasks_cut_off() == 0);
+            let results = report.shards.iter().map(|shard| &shard.result);
+            assert!(results.into_iter().all(Result::is_ok), "one signal drains");
+            println!("drained once");
+        }
+        sigterm();
+        println!("NOT ENDED");
+    });
+    let Some(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.matches("drained once").count(), 2, "{output:?}");
+    assert!(!text.contains("NOT ENDED"), "{output:?}");
+    assert_eq!(output.status.signal(), Some(SIGTERM as i32));
+}
+
+/// Sends the process a signal once both shards serve.
+#[derive(Clone)]
+struct Signalled(Arc<AtomicUsize>);
+
+impl Service for Signalled {
+    async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), Error> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 1 {
+            sigterm();
+        }
+        shard.stopping().await;
+        Ok(())
+    }
+}
+
+fn run_gives_signals_back_when_nothing_starts<B: Backend>() {
+    let output = with_signals(|| {
+        let refused = shardloop::run(kind::<B>(), Plan::new(0), FailsOn(0));
+        assert!(matches!(refused, Err(LaunchError::Shards(0))));
+        println!("refused");
+        sigterm();
+        println!("NOT ENDED");
+    });
+    let Some(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("refused") && !text.contains("NOT ENDED"),
+        "{output:?}"
+    );
+    assert_eq!(output.status.signal(), Some(SIGTERM as i32));
 }

@@ -218,7 +218,15 @@ fn reuse_port_is_refused<B: Backend>() {
         ..Endpoint::unix(&path.0)
     };
     let refused = launch::<B, _>(Plan::new(2).endpoint(endpoint), async |_: Shard<B>| {});
-    assert!(matches!(refused, Err(LaunchError::NoReusePort(_))));
+    let Err(error @ LaunchError::NoReusePort(_)) = refused else {
+        panic!("{refused:?}")
+    };
+    // Of Unix sockets, and not of this system; and so in what a `main` prints that returns it.
+    assert!(
+        error.to_string().contains("Unix sockets have no"),
+        "{error}"
+    );
+    assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 /// Of both kinds of stream: what one half is dropped for, the other goes on without.

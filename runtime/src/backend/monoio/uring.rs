@@ -5,7 +5,10 @@
 //! probe says so.
 
 use super::{Backend, Capabilities, Ended, EngineOptions, MonoioUring, Unavailable, run_on};
-use crate::{backend::apart::apart, context};
+use crate::{
+    backend::apart::{apart, no_ring},
+    context,
+};
 use shardloop_platform::uring::{RefusalCause, RingOptions, RingRefused};
 use std::{future::Future, io};
 
@@ -81,7 +84,7 @@ where
     F::Output: 'static,
 {
     context::must_be_free()?;
-    let (ring, _) = best(options).map_err(io::Error::other)?;
+    let (ring, _) = best(options).map_err(no_ring)?;
     let mut flags = io_uring::IoUring::builder();
     if ring.coop_taskrun {
         flags.setup_coop_taskrun();
@@ -94,9 +97,6 @@ where
         .uring_builder(flags)
         .enable_timer()
         .build()
-        .map_err(|error| {
-            let reason = shardloop_platform::uring::explain(&ring, &error);
-            io::Error::new(error.kind(), reason)
-        })?;
+        .map_err(|error| no_ring(shardloop_platform::uring::explain(&ring, &error)))?;
     run_on(runtime, true, options, main)
 }
