@@ -1,7 +1,11 @@
 //! SIGINT and SIGTERM as values one thread waits for, and signals for child processes.
 
+use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::{SigSet, Signal as OsSignal};
 use nix::unistd::Pid;
@@ -58,16 +62,154 @@ impl Signals {
     /// # Errors
     /// The operating system's.
     pub fn wait(&self) -> io::Result<Signal> {
-        loop {
-            match self.blocked.wait() {
-                Ok(OsSignal::SIGINT) => return Ok(Signal::Interrupt),
-                Ok(OsSignal::SIGTERM) => return Ok(Signal::Terminate),
-                // Not in the set, so it cannot come; some systems let sigwait end early.
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(errno) => return Err(errno.into()),
+        wait_for(&self.blocked)
+    }
+}
+
+fn wait_for(signals: &SigSet) -> io::Result<Signal> {
+    loop {
+        match signals.wait() {
+            Ok(OsSignal::SIGINT) => return Ok(Signal::Interrupt),
+            Ok(OsSignal::SIGTERM) => return Ok(Signal::Terminate),
+            // Not in the set, so it cannot come; some systems let sigwait end early.
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// SIGINT and SIGTERM, held back for a while: blocked in the calling thread, which does not let go of this, and in those that it
+/// starts meanwhile. When this is dropped the thread's mask is what it was before, and a signal that came and was not
+/// taken does what it does without us.
+#[derive(Debug)]
+pub struct Held {
+    before: SigSet,
+    /// A mask is one thread's.
+    _here: PhantomData<*mut ()>,
+}
+
+impl Held {
+    /// Blocks both in the calling thread. Threads started earlier do not have them blocked, and the process would still be ended by
+    /// one: call it before the first one is started.
+    ///
+    /// # Errors
+    /// The operating system's (pthread_sigmask(3)); none is known for valid arguments.
+    pub fn new() -> io::Result<Self> {
+        let before = SigSet::thread_get_mask()?;
+        requests_to_end().thread_block()?;
+        Ok(Self {
+            before,
+            _here: PhantomData,
+        })
+    }
+
+    /// Takes what comes, and calls `tell` with it, on a thread of its own that ends when what this returns is dropped.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn watch(&self, mut tell: impl FnMut(Signal) + Send + 'static) -> io::Result<Watch<'_>> {
+        let state = Arc::<Mutex<Stage>>::default();
+        let seen = state.clone();
+        let thread = thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || watch(&seen, &mut tell))?;
+        Ok(Watch {
+            state,
+            thread: Some(thread),
+            _held: PhantomData,
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let restored = self.before.thread_set_mask();
+        debug_assert!(restored.is_ok(), "a mask that the thread had");
+    }
+}
+
+/// How far a thread that watches for signals has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Waits,
+    /// It was asked to end, and a signal was sent to it so that it notices.
+    Asked,
+    /// It takes no signal any more.
+    Ended,
+}
+
+/// A thread that takes signals, for as long as this lives.
+///
+/// # How it ends
+/// The thread sleeps in sigwait(3), which nothing but a signal ends; so it is sent SIGTERM, to it alone (pthread_kill(3)). What is
+/// sent to a thread waits apart from what is sent to the process, so a SIGTERM from outside that comes at that very moment is there
+/// as well: of the two the thread has taken one, finds the other waiting, and sends it to the process, whose it is.
+pub struct Watch<'a> {
+    state: Arc<Mutex<Stage>>,
+    thread: Option<JoinHandle<()>>,
+    _held: PhantomData<&'a Held>,
+}
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let mut stage = stage(&self.state);
+        if *stage == Stage::Waits {
+            // It fails only if the thread is gone, because `tell` panicked: then nothing is to be waited for.
+            let _ = unix::signal_thread(&thread, OsSignal::SIGTERM);
+            *stage = Stage::Asked;
+        }
+        drop(stage);
+        // A panic of it has been printed.
+        let _ = thread.join();
+    }
+}
+
+fn watch(state: &Mutex<Stage>, tell: &mut impl FnMut(Signal)) {
+    let signals = requests_to_end();
+    loop {
+        let came = wait_for(&signals);
+        let mut stage = stage(state);
+        match (came, *stage) {
+            (Ok(signal), Stage::Waits) => {
+                drop(stage);
+                tell(signal);
+            }
+            (Err(_), Stage::Waits) => {
+                // Nothing can be waited for here.
+                *stage = Stage::Ended;
+                return;
+            }
+            (came, _) => {
+                *stage = Stage::Ended;
+                return came.map_or((), give_back);
             }
         }
     }
+}
+
+/// `taken` is the signal that was to end this thread, or one of the process's while that is still waiting.
+fn give_back(taken: Signal) {
+    // Of two alike it does not matter which was taken: what is left of the one sent here ends with this thread, and what waits for the
+    // process already is not doubled.
+    if taken == Signal::Interrupt || unix::waiting_signals().contains(OsSignal::SIGTERM) {
+        // To ourselves nothing can be refused. It is for whoever waits next, or has the default action.
+        let _ = nix::sys::signal::kill(Pid::this(), taken.to_os());
+    }
+}
+
+/// Nothing that is done while the lock is held can panic.
+fn stage(state: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn requests_to_end() -> SigSet {

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::socket::is_descriptor_limit;
 use crate::sys::os;
 
 /// How the ring would be set up (io_uring_setup(2)).
@@ -31,6 +32,9 @@ pub struct RingFacts {
 
 /// Builds a ring with exactly these options, checks that the kernel knows the operations an engine needs
 /// (IORING_REGISTER_PROBE, Linux 5.6), sends one NOP through io_uring_enter(2), and closes the ring.
+///
+/// The kernel ends the ring a little later and interrupts the calling thread for it, so that a call that waits just then may fail
+/// with EINTR: call this on a thread that makes no such calls, or ends.
 ///
 /// Building is not enough: container policies exist that allow the set-up and refuse the submission.
 ///
@@ -138,6 +142,15 @@ impl fmt::Display for RingRefused {
                  allows io_uring_setup and not io_uring_enter; allow both",
                 std::io::Error::from_raw_os_error(errno)
             ),
+            RefusalCause::Other(errno)
+                if is_descriptor_limit(&std::io::Error::from_raw_os_error(errno)) =>
+            {
+                write!(
+                    f,
+                    "there was no descriptor left for a ring ({}); raise the limit (`ulimit -n`)",
+                    std::io::Error::from_raw_os_error(errno)
+                )
+            }
             RefusalCause::Other(errno) => write!(
                 f,
                 "io_uring_setup failed: {}; use the epoll engine (monoio-legacy)",
@@ -169,5 +182,6 @@ mod tests {
         assert!(text(RefusalCause::FlagUnknown("SINGLE_ISSUER")).contains("SINGLE_ISSUER"));
         assert!(text(RefusalCause::TooOld).contains("5.1"));
         assert!(text(RefusalCause::OpcodeMissing("ACCEPT")).contains("ACCEPT"));
+        assert!(text(RefusalCause::Other(libc::EMFILE)).contains("ulimit -n"));
     }
 }

@@ -75,10 +75,17 @@ impl FromStr for Address {
 }
 
 /// A text that is no address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BadAddress {
     /// The text.
     pub text: String,
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for BadAddress {

@@ -4,7 +4,7 @@ use shardloop_platform::socket::{self, BindCause, UnixBindCause, UnixBindError};
 use std::{error::Error, fmt};
 
 /// An endpoint that could not be bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum BindError {
     /// Of an internet host.
     Inet(socket::BindError),
@@ -20,6 +20,13 @@ impl BindError {
             Self::Inet(error) => error.cause == BindCause::InUse,
             Self::Unix(error) => error.cause == UnixBindCause::InUse,
         }
+    }
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

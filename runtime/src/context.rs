@@ -2,7 +2,7 @@
 //! [`Core`], so that an engine may also run several shards on one thread, one after the other.
 
 use crate::executor::Core;
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, io, rc::Rc};
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Core>>> = const { RefCell::new(None) };
@@ -34,6 +34,17 @@ pub(crate) fn current() -> Rc<Core> {
     find().expect(
         "this needs a shard: call it from a future that shardloop runs, not from another thread",
     )
+}
+
+/// For an engine that is about to begin: a thread runs one at a time.
+pub(crate) fn must_be_free() -> io::Result<()> {
+    match find() {
+        None => Ok(()),
+        Some(_) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "a shard runs on this thread already, so no other engine can; run it on a thread of its own",
+        )),
+    }
 }
 
 /// Whether the shard of that number runs on this thread now; if so, does `f` with it.

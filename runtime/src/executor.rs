@@ -19,7 +19,7 @@ use crate::{
     lease::{Class, Pool},
     metrics::{Counters, Metrics},
     options::EngineOptions,
-    task::{self, Boxed, Table, Task, TaskId},
+    task::{self, Boxed, Table, Task, TaskId, shield},
     timer::Timers,
     wake::{Phase, Remote},
 };
@@ -241,12 +241,12 @@ impl Core {
         let before = std::mem::replace(&mut watchers[key], waker.clone());
         // Outside the borrow: dropping a waker may run code that needs this table.
         drop(watchers);
-        drop(before);
+        shield::forget(Some(before));
     }
 
     pub(crate) fn unwatch(&self, event: Event, key: usize) {
         let waker = self.watchers[event as usize].borrow_mut().try_remove(key);
-        drop(waker);
+        shield::forget(waker);
     }
 
     /// Something that may hold a large buffer while idle was begun.
@@ -354,13 +354,12 @@ impl Core {
     }
 
     fn wake_watchers(&self, event: Event) {
-        // Woken outside the borrow: a waker may come back into this table.
-        let watching: Vec<Waker> = self.watchers[event as usize]
-            .borrow()
-            .iter()
-            .map(|(_, waker)| waker.clone())
-            .collect();
-        watching.into_iter().for_each(Waker::wake);
+        // Woken outside the borrow: a waker may come back into this table. One that cannot be cloned without a panic is passed over.
+        let mut watching = Vec::new();
+        for (_, waker) in &*self.watchers[event as usize].borrow() {
+            shield::shield(|| watching.push(waker.clone()));
+        }
+        watching.into_iter().for_each(shield::wake);
     }
 
     fn fire_timers(&self) {
@@ -379,7 +378,7 @@ impl Core {
             counters
                 .timer_latest
                 .set(counters.timer_latest.get().max(late));
-            waker.wake();
+            shield::wake(waker);
         }
         if self.sweep_at.get().is_some_and(|at| at <= now) {
             self.sweep(now);

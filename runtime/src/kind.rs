@@ -115,10 +115,17 @@ impl FromStr for Kind {
 }
 
 /// There is no engine of that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownKind {
     /// The name.
     pub name: String,
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for UnknownKind {

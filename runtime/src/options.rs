@@ -43,7 +43,7 @@ impl Default for EngineOptions {
 pub struct ConnectOptions {
     /// What the connection is set to.
     pub stream: StreamOptions,
-    /// For all addresses together.
+    /// For all addresses together; each of them gets an equal part of what is left when its turn comes.
     pub deadline: Duration,
 }
 
@@ -53,7 +53,7 @@ pub struct DatagramEndpoint {
     /// Where; port 0 lets the kernel pick one.
     pub address: SocketAddr,
     /// How datagrams are spread over shards: by the kernel with `ReusePort`; otherwise shard 0 receives, and gives all of one sender to
-    /// one shard.
+    /// one shard, for as long as that has its socket.
     pub accept: Accept,
     /// Whether an IPv6 endpoint leaves IPv4 alone.
     pub only_v6: bool,

@@ -67,7 +67,7 @@ impl Post {
         socket: B::Datagram,
     ) -> DatagramSocket<B> {
         match self.letterboxes.get(index) {
-            Some(letterbox) => DatagramSocket::shared(socket, letterbox.clone()),
+            Some(letterbox) => DatagramSocket::shared(socket, letterbox.clone(), index == 0),
             None => DatagramSocket::own(socket),
         }
     }
@@ -150,7 +150,8 @@ impl<B: Backend> Shard<B> {
         self.0.world.posts[endpoint].address
     }
 
-    /// This shard's share of datagram endpoint `endpoint` of the plan; `None` if it was taken before.
+    /// This shard's share of datagram endpoint `endpoint` of the plan; `None` if it was taken before, or the service has returned. Each
+    /// shard has one from the start: who wants none drops it, and its share goes to the others.
     ///
     /// # Panics
     /// If the plan has no such endpoint.
@@ -193,6 +194,18 @@ impl<B: Backend> Shard<B> {
             .doors
             .iter()
             .map(|door| &*door.inboxes[self.index()])
+    }
+
+    /// Gives up the shares of datagrams that the service did not take.
+    pub(crate) fn give_up_datagrams(&self) {
+        let untaken: Vec<_> = self
+            .0
+            .sockets
+            .borrow_mut()
+            .iter_mut()
+            .map(Option::take)
+            .collect();
+        drop(untaken);
     }
 
     /// Whether other shards depend on this one for their connections.

@@ -3,7 +3,7 @@
 //! Timers belong to the shard and cost the engine nothing but its next deadline. They are late by the engine's resolution, 1 ms on
 //! monoio, plus what the shard is busy with. In a simulated world they run in its time.
 
-use crate::{context, executor::Core, timer::TimerKey};
+use crate::{context, executor::Core, task::shield, timer::TimerKey};
 use pin_project_lite::pin_project;
 use std::{
     error::Error,
@@ -72,7 +72,7 @@ impl Sleep {
     fn forget(&mut self) {
         if let Some(key) = self.key.take() {
             let waker = self.core.timers().borrow_mut().remove(key);
-            drop(waker);
+            shield::forget(waker);
         }
     }
 }
@@ -100,7 +100,7 @@ impl Future for Sleep {
             self.key = Some(timers.insert(deadline, cx.waker().clone()));
         }
         drop(timers);
-        drop(before);
+        shield::forget(before);
         Poll::Pending
     }
 }

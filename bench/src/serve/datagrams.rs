@@ -2,7 +2,7 @@
 
 use super::handler::Job;
 use crate::contract::ServedDatagrams;
-use shardloop::{Batch, Datagram, Outbox, datagram::SendError};
+use shardloop::{Backend, Batch, Datagram, DatagramSocket, Outbox, datagram::SendError};
 use shardloop_protocols::{
     drive::{self, Host, Traffic},
     udp::{Reply, Udp},
@@ -68,29 +68,19 @@ pub(crate) async fn serve_socket(job: &Job, socket: impl Datagram, host: impl Ho
     }
 }
 
-/// Whose drops a shard's socket tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tells {
-    /// The kernel's, at the shard's own socket.
-    Kernel,
-    /// Those between the shard that receives and this one; what the kernel dropped before, nobody tells.
-    BetweenShards,
-}
-
-/// A shard's socket, which leaves its count of drops behind when its driver is done with it.
-pub(super) struct Watched<D: Datagram> {
-    socket: D,
-    tells: Tells,
+/// A shard's socket, which leaves its counts of drops behind when its driver is done with it.
+pub(super) struct Watched<B: Backend> {
+    socket: DatagramSocket<B>,
     job: Arc<Job>,
 }
 
-impl<D: Datagram> Watched<D> {
-    pub(super) fn new(socket: D, tells: Tells, job: Arc<Job>) -> Self {
-        Self { socket, tells, job }
+impl<B: Backend> Watched<B> {
+    pub(super) fn new(socket: DatagramSocket<B>, job: Arc<Job>) -> Self {
+        Self { socket, job }
     }
 }
 
-impl<D: Datagram> Datagram for Watched<D> {
+impl<B: Backend> Datagram for Watched<B> {
     fn recv(&mut self, batch: &mut Batch) -> impl Future<Output = io::Result<()>> {
         self.socket.recv(batch)
     }
@@ -108,15 +98,11 @@ impl<D: Datagram> Datagram for Watched<D> {
     }
 }
 
-impl<D: Datagram> Drop for Watched<D> {
+impl<B: Backend> Drop for Watched<B> {
     fn drop(&mut self) {
-        let dropped = self.socket.dropped();
-        match self.tells {
-            Tells::Kernel => self.job.datagrams.dropped(dropped),
-            Tells::BetweenShards => self
-                .job
-                .datagrams
-                .dropped_between_shards(dropped.unwrap_or(0)),
+        self.job.datagrams.dropped(self.socket.dropped_by_kernel());
+        if let Some(count) = self.socket.dropped_between_shards() {
+            self.job.datagrams.dropped_between_shards(count);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Shards: one engine per thread, a connection stays on the shard that it was handed to.
 
 use super::{
-    datagrams::{Tells, Watched, serve_socket},
+    datagrams::{Watched, serve_socket},
     handler::{Job, serve_connection},
     lanes::take_lane,
 };
@@ -72,19 +72,12 @@ pub(crate) fn start(
     } else {
         plan.endpoint(Endpoint::tcp(setup.listen, setup.accept))
     };
-    // A single shard has the socket to itself, whatever the strategy.
-    let tells = if setup.accept == Accept::ReusePort || setup.shards == 1 {
-        Tells::Kernel
-    } else {
-        Tells::BetweenShards
-    };
-    shardloop::start(setup.driver, plan, Echo { job, tells })
+    shardloop::start(setup.driver, plan, Echo { job })
 }
 
 #[derive(Clone)]
 struct Echo {
     job: Arc<Job>,
-    tells: Tells,
 }
 
 impl Service for Echo {
@@ -92,7 +85,7 @@ impl Service for Echo {
         take_lane(shard.index());
         if self.job.speech.protocol.is_datagram() {
             let socket = shard.datagrams(0).expect("it is taken once");
-            let socket = Watched::new(socket, self.tells, self.job.clone());
+            let socket = Watched::new(socket, self.job.clone());
             serve_socket(&self.job, socket, OnShard).await;
             return Ok(());
         }

@@ -29,6 +29,8 @@ pub enum BindCause {
     NotThisHost,
     /// The host has no such address family: IPv6 is switched off (EAFNOSUPPORT).
     NoSuchFamily,
+    /// This process, or the system, has no descriptor left (EMFILE, ENFILE).
+    NoDescriptors,
     /// Anything else; the number tells.
     Other,
 }
@@ -41,6 +43,7 @@ impl BindError {
             Some(Errno::EACCES | Errno::EPERM) => BindCause::Permission,
             Some(Errno::EADDRNOTAVAIL) => BindCause::NotThisHost,
             Some(Errno::EAFNOSUPPORT) => BindCause::NoSuchFamily,
+            Some(Errno::EMFILE | Errno::ENFILE) => BindCause::NoDescriptors,
             _ => BindCause::Other,
         };
         Self {
@@ -82,6 +85,10 @@ impl fmt::Display for BindError {
                 "cannot listen on {address}: this host has {} switched off; use an address of the other family",
                 if address.is_ipv6() { "IPv6" } else { "IPv4" }
             ),
+            BindCause::NoDescriptors => write!(
+                f,
+                "cannot listen on {address}: this process has no descriptor left for a socket; raise the limit (`ulimit -n`)"
+            ),
             BindCause::Other => write!(
                 f,
                 "cannot listen on {address}: {}; no client can reach us there; check the address \
@@ -112,6 +119,7 @@ mod tests {
         assert!(text(Errno::EACCES).contains("port from 1024 up"));
         assert!(text(Errno::EADDRNOTAVAIL).contains("0.0.0.0 for all of them"));
         assert!(text(Errno::EAFNOSUPPORT).contains("IPv4 switched off"));
+        assert!(text(Errno::EMFILE).contains("ulimit -n"));
         assert!(text(Errno::EINVAL).contains("Invalid argument"));
     }
 }

@@ -135,6 +135,14 @@ impl Identity {
     }
 }
 
+/// Whether a socket can have this path as its address.
+///
+/// # Errors
+/// [`UnixBindCause::NotAPath`] or [`UnixBindCause::PathTooLong`].
+pub fn unix_path(path: &Path) -> Result<(), UnixBindCause> {
+    address(path).map(drop)
+}
+
 /// Not every path can be an address: the kernel has room for about a hundred bytes and ends a name at a zero byte.
 /// An empty one, and one that begins with a zero byte, would mean names that are no files (Linux).
 fn address(path: &Path) -> Result<SockAddr, UnixBindCause> {

@@ -28,7 +28,7 @@ pub use datagram::{
     DatagramGranted, DatagramOptions, SocketMemory, bind_datagram, bind_datagram_group,
     granted_datagram, report_drops, socket_memory,
 };
-pub use local::{UnixBindCause, UnixBindError, accept_unix, listen_unix};
+pub use local::{UnixBindCause, UnixBindError, accept_unix, listen_unix, unix_path};
 
 /// Whether SO_REUSEPORT spreads connections over the listeners of a group, and datagrams over its sockets: on Linux
 /// (3.9) it does; macOS gives them all to one.
@@ -269,6 +269,13 @@ pub fn set_nonblocking(socket: impl AsFd, nonblocking: bool) -> io::Result<()> {
 /// [`NotExposed`] on macOS, which has no such option, and for sockets that are not TCP.
 pub fn congestion_control(socket: impl AsFd) -> Reading<String> {
     os::socket::congestion_control(&SockRef::from(&socket))
+}
+
+/// Whether this process (EMFILE), or the system (ENFILE), may open no more descriptors.
+#[must_use]
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 /// Whether an accept or open failed because descriptors or the memory behind them ran out (EMFILE, ENFILE,

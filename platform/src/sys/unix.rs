@@ -4,12 +4,14 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::os::unix::thread::JoinHandleExt;
 use std::process::Command;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::thread::JoinHandle;
 
 use nix::errno::Errno;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use super::os;
 use crate::host::Limit;
@@ -117,6 +119,27 @@ fn use_default_signals(signals: SigSet) -> io::Result<()> {
     }
     signals.thread_unblock()?;
     Ok(())
+}
+
+/// Sends a signal to one thread, which has not been joined because its handle is here.
+pub(crate) fn signal_thread<T>(thread: &JoinHandle<T>, signal: Signal) -> nix::Result<()> {
+    // SAFETY: the handle keeps the thread's number valid, whether the thread has ended or not.
+    let error =
+        unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, signal as i32) };
+    match error {
+        0 => Ok(()),
+        errno => Err(Errno::from_raw(errno)),
+    }
+}
+
+/// Blocked signals that wait for the calling thread or for the process.
+pub(crate) fn waiting_signals() -> SigSet {
+    let mut waiting = *SigSet::empty().as_ref();
+    // SAFETY: the pointer is to a set of signals, and valid for writing.
+    let failed = unsafe { libc::sigpending(&raw mut waiting) };
+    debug_assert_eq!(failed, 0, "it fails for bad pointers only");
+    // SAFETY: the set was valid before, and the kernel writes valid ones.
+    unsafe { SigSet::from_sigset_t_unchecked(waiting) }
 }
 
 /// RLIMIT_NOFILE.

@@ -63,10 +63,17 @@ impl FromStr for Accept {
 }
 
 /// There is no accept strategy of that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownAccept {
     /// The name.
     pub name: String,
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for UnknownAccept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for UnknownAccept {

@@ -3,6 +3,8 @@
 //! An engine builds itself, parks until I/O, a deadline or a wake, and does sockets; tasks, timers and wakes are this crate's
 //! (`executor`). Its differences stay in its own file here, and [`Kind`](crate::Kind) is the one place that picks one by name.
 
+#[cfg(target_os = "linux")]
+mod apart;
 mod bound;
 mod bytes;
 mod dial;
@@ -76,7 +78,7 @@ pub trait Backend: Sized + 'static {
     /// main task. Returns when that and everything it left behind has ended.
     ///
     /// # Errors
-    /// The engine could not be built; `main` was not called then.
+    /// The engine could not be built, or the calling thread runs a shard already; `main` was not called then.
     fn run<F>(options: &EngineOptions, main: impl FnOnce() -> F) -> io::Result<Ended<F::Output>>
     where
         F: Future + 'static,
@@ -110,11 +112,13 @@ pub trait Backend: Sized + 'static {
     /// The operating system's, for example if the peer has reset the connection.
     fn adopt_stream(socket: Self::Socket, options: &StreamOptions) -> io::Result<Self::Stream>;
 
-    /// Connects to the first of `addresses` that answers, each in turn, within the deadline of `options`. Resolving names is the
-    /// caller's.
+    /// Connects to the first of `addresses` that answers, each in turn, within the deadline of `options`: each of those that are left
+    /// gets an equal part of the time that is left, so one that never answers keeps no other from its turn. A Unix socket whose backlog
+    /// is full is asked again until its time is over (on macOS it refuses like one that is gone). Resolving names is the caller's.
     ///
     /// # Errors
-    /// `TimedOut` past the deadline, otherwise what the last address answered; `InvalidInput` if there is no address.
+    /// What the last address answered, `TimedOut` if that was nothing; if there are several, the text names each of them with its
+    /// answer. `InvalidInput` if there is no address, or one that no socket can have.
     fn connect(
         addresses: &[Address],
         options: &ConnectOptions,
@@ -219,8 +223,9 @@ pub trait RecvHalf {
 
 /// The sending side of a connection.
 pub trait SendHalf {
-    /// Sends all of `bytes` and gives them back. If the future is dropped before that, how much was sent is unknown: the connection
-    /// can then not be sent on any more, and says so.
+    /// Sends all of `bytes` and gives them back, however many these are. If the future is dropped before that, how much was sent is
+    /// unknown: the connection can then not be sent on any more, and says so. The peer is not told: it sees what was sent, and in the
+    /// end an orderly end. Who frames messages sees there that one is not whole.
     ///
     /// # Errors
     /// The operating system's (`BrokenPipe`, `ConnectionReset`), or that an earlier call was dropped halfway.
@@ -241,6 +246,11 @@ pub trait Stream: RecvHalf + SendHalf + 'static {
     type Send: SendHalf + 'static;
 
     /// Splits it, so that one task can receive while another sends. A receive under way goes along.
+    ///
+    /// A sending half that is dropped before the receiving one ends what is sent, as
+    /// [`shutdown_write`](SendHalf::shutdown_write) does: the peer sees the end of the stream, and receiving goes on. A receiving half
+    /// that is dropped first ends nothing: what still comes waits, and a peer that sends more than the system has room for waits, too.
+    /// Who drops both, or a stream that was not split, closes the connection.
     fn into_split(self) -> (Self::Recv, Self::Send);
 }
 
@@ -266,7 +276,7 @@ pub trait Datagram: 'static {
     /// The operating system's.
     fn address(&self) -> io::Result<SocketAddr>;
 
-    /// Datagrams that the kernel dropped because this socket had no room for them; `None` where it does not tell.
+    /// Datagrams that were dropped because there was no room for them here; `None` where the kernel does not tell.
     fn dropped(&self) -> Option<u64>;
 }
 
@@ -282,12 +292,19 @@ pub struct Capabilities {
 }
 
 /// An engine cannot be used here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Unavailable {
     /// Its name.
     pub engine: &'static str,
     /// The reason, and what to do about it.
     pub reason: String,
+}
+
+/// Its text: what a `main` prints that returns it.
+impl fmt::Debug for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Unavailable {

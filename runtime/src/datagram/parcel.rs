@@ -1,7 +1,8 @@
 //! Datagrams on their way from the shard that receives for all to the others, where the kernel does not spread them.
 //!
 //! All of one sender go to one shard, so a service may keep what it knows of a peer on that shard. What finds no room on its way is
-//! dropped and counted, as the kernel does with what finds no room in a socket.
+//! dropped and counted, as the kernel does with what finds no room in a socket. When a shard's socket is gone, its senders are shared
+//! out among those that still have theirs, whose own senders stay where they are.
 
 use super::{Batch, LARGEST_BYTES, Outbox};
 use crate::{
@@ -18,7 +19,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     time::Duration,
 };
@@ -28,6 +29,7 @@ pub(crate) struct Letterbox {
     parcels: SegQueue<Outbox>,
     waiting_bytes: AtomicUsize,
     dropped: AtomicU64,
+    closed: AtomicBool,
     remote: Arc<Remote>,
 }
 
@@ -40,6 +42,7 @@ impl Letterbox {
             parcels: SegQueue::new(),
             waiting_bytes: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
             remote,
         }
     }
@@ -48,13 +51,38 @@ impl Letterbox {
     fn put(&self, parcel: Outbox) {
         let bytes = weight(&parcel);
         if self.waiting_bytes.load(Ordering::Relaxed) + bytes > Self::BOUND_BYTES {
-            self.dropped
-                .fetch_add(parcel.len() as u64, Ordering::Relaxed);
-            return;
+            return self.lose(&parcel);
         }
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.parcels.push(parcel);
+        // It may have been closed in between. The fences see to it that either this notices, or `close` finds what was pushed.
+        fence(Ordering::SeqCst);
+        if self.is_closed() {
+            return self.clear();
+        }
         self.remote.notify();
+    }
+
+    fn lose(&self, parcel: &Outbox) {
+        self.dropped
+            .fetch_add(parcel.len() as u64, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        while let Some(parcel) = self.take() {
+            self.lose(&parcel);
+        }
+    }
+
+    /// The shard: nobody will take anything out any more. What waits is lost, as in a socket that is closed.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.clear();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// The shard: the next parcel.
@@ -65,7 +93,7 @@ impl Letterbox {
         Some(parcel)
     }
 
-    /// Datagrams that found no room.
+    /// Datagrams that found no room, or nobody to take them out.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -96,8 +124,10 @@ pub(crate) async fn hand_out(mut socket: impl Datagram, shards: Vec<Arc<Letterbo
 
 fn sort(batch: &mut Batch, shards: &[Arc<Letterbox>]) {
     let mut parcels: Vec<Outbox> = shards.iter().map(|_| Outbox::new()).collect();
+    // Asked once, so that all of a sender in this batch go the same way.
+    let open: Vec<_> = shards.iter().map(|shard| !shard.is_closed()).collect();
     for datagram in batch.iter_mut() {
-        parcels[pick(datagram.from, shards.len())].push(datagram.from, datagram.bytes);
+        parcels[pick(datagram.from, &open)].push(datagram.from, datagram.bytes);
     }
     for (parcel, shard) in parcels.into_iter().zip(shards) {
         if !parcel.is_empty() {
@@ -106,18 +136,27 @@ fn sort(batch: &mut Batch, shards: &[Arc<Letterbox>]) {
     }
 }
 
-/// The shard that gets everything from `peer`.
-fn pick(peer: SocketAddr, shards: usize) -> usize {
-    let mut hasher = DefaultHasher::new();
-    peer.hash(&mut hasher);
-    usize::try_from(hasher.finish() % shards as u64).unwrap_or_default()
+/// The shard that gets everything from `peer`, of those that are open: its own, and if that is closed, the one that peer and shard
+/// together draw the highest number for, so that with the next to close only the senders of that one move. If none is open, its own.
+fn pick(peer: SocketAddr, open: &[bool]) -> usize {
+    let draw = |shard: Option<usize>| {
+        let mut hasher = DefaultHasher::new();
+        (peer, shard).hash(&mut hasher);
+        hasher.finish()
+    };
+    let own = usize::try_from(draw(None) % open.len() as u64).unwrap_or_default();
+    if open[own] {
+        return own;
+    }
+    let others = (0..open.len()).filter(|shard| open[*shard]);
+    others.max_by_key(|shard| draw(Some(*shard))).unwrap_or(own)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Batch, Letterbox, pick, sort};
     use crate::wake::Remote;
-    use std::{net::SocketAddr, sync::Arc};
+    use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
     fn peer(port: u16) -> SocketAddr {
         ([127, 0, 0, 1], port).into()
@@ -140,7 +179,7 @@ mod tests {
             let mut last = [None; 20];
             while let Some(parcel) = shard.take() {
                 for (from, bytes) in parcel.iter() {
-                    assert_eq!(pick(from, 3), index);
+                    assert_eq!(pick(from, &[true; 3]), index);
                     assert!(last[usize::from(from.port())] < Some(bytes[0]));
                     last[usize::from(from.port())] = Some(bytes[0]);
                     seen += 1;
@@ -148,6 +187,50 @@ mod tests {
             }
         }
         assert_eq!(seen, 60);
+    }
+
+    #[test]
+    fn only_the_senders_of_one_that_closes_move() {
+        let mut open = [true; 5];
+        let mut before: Vec<_> = (0..1000).map(|port| pick(peer(port), &open)).collect();
+        for closes in [3, 0, 4, 1] {
+            open[closes] = false;
+            let now: Vec<_> = (0..1000).map(|port| pick(peer(port), &open)).collect();
+            let moved = before
+                .iter()
+                .zip(&now)
+                .filter(|(before, now)| before != now);
+            assert!(moved.clone().all(|(before, _)| *before == closes));
+            let left = open.iter().filter(|open| **open).count();
+            // Shared out, and not all to one.
+            let to: BTreeSet<_> = moved.map(|(_, now)| *now).collect();
+            assert_eq!(to.len(), left);
+            assert!(now.iter().all(|shard| open[*shard]));
+            before = now;
+        }
+    }
+
+    #[test]
+    fn what_comes_for_one_that_is_closed_goes_to_another_and_at_last_is_counted() {
+        let shards = [letterbox(), letterbox()];
+        let mut batch = Batch::new(20, 8);
+        for port in 0..20 {
+            assert!(batch.push(peer(port), b"x"));
+        }
+        let waiting = |shard: &Letterbox| {
+            std::iter::from_fn(|| shard.take()).fold(0, |sum, parcel| sum + parcel.len())
+        };
+        sort(&mut batch, &shards);
+        shards[1].close();
+        let lost = shards[1].dropped();
+        assert!((1..20).contains(&lost), "what waited is lost");
+        assert_eq!(waiting(&shards[0]) as u64 + lost, 20);
+        sort(&mut batch, &shards);
+        assert_eq!((waiting(&shards[0]), waiting(&shards[1])), (20, 0));
+        shards[0].close();
+        sort(&mut batch, &shards);
+        assert_eq!(shards[0].dropped() + shards[1].dropped(), lost + 20);
+        assert_eq!((waiting(&shards[0]), waiting(&shards[1])), (0, 0));
     }
 
     #[test]

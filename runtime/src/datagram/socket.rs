@@ -17,6 +17,10 @@ use std::{
 };
 
 /// The datagrams of one endpoint, as one shard sees them.
+///
+/// Dropping it gives up this shard's share: what its senders send goes to the shards that still have theirs, whose own senders stay where
+/// they are if datagrams are handed out (with [`ReusePort`](crate::Accept::ReusePort) the kernel spreads all anew). What waited is lost.
+/// A shard that has not taken its socket, because its service never asked for it, has it until the service returns.
 pub struct DatagramSocket<B: Backend> {
     socket: B::Datagram,
     /// Where the datagrams come in, if the socket is not this shard's alone.
@@ -25,6 +29,8 @@ pub struct DatagramSocket<B: Backend> {
 
 struct Share {
     letterbox: Arc<Letterbox>,
+    /// Whether this shard is the one whose socket receives for all.
+    receives: bool,
     /// What was taken out and found no room in the batch.
     rest: Outbox,
     watch: Watch,
@@ -39,10 +45,11 @@ impl<B: Backend> DatagramSocket<B> {
         }
     }
 
-    /// A socket to send on, and a letterbox to receive from.
-    pub(crate) fn shared(socket: B::Datagram, letterbox: Arc<Letterbox>) -> Self {
+    /// A socket to send on, and a letterbox to receive from. `receives` says that this shard fills the letterboxes of all.
+    pub(crate) fn shared(socket: B::Datagram, letterbox: Arc<Letterbox>, receives: bool) -> Self {
         let share = Share {
             letterbox,
+            receives,
             rest: Outbox::new(),
             watch: Watch::new(context::current(), Event::Left),
         };
@@ -50,6 +57,30 @@ impl<B: Backend> DatagramSocket<B> {
             socket,
             share: Some(share),
         }
+    }
+
+    /// Of [`dropped`](Datagram::dropped), what the kernel dropped for want of room in the socket that this shard receives from; `None`
+    /// where it does not tell. If one shard receives for all, it is that one's, and 0 at the others.
+    #[must_use]
+    pub fn dropped_by_kernel(&self) -> Option<u64> {
+        match &self.share {
+            // A descriptor of the same socket: what that has dropped counts once.
+            Some(share) if !share.receives => self.socket.dropped().map(|_| 0),
+            _ => self.socket.dropped(),
+        }
+    }
+
+    /// Of [`dropped`](Datagram::dropped), what was dropped between the shard that receives for all and this one; `None` if the kernel
+    /// spreads datagrams, or there is but one shard.
+    #[must_use]
+    pub fn dropped_between_shards(&self) -> Option<u64> {
+        self.share.as_ref().map(|share| share.letterbox.dropped())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.letterbox.close();
     }
 }
 
@@ -107,12 +138,11 @@ impl<B: Backend> Datagram for DatagramSocket<B> {
         self.socket.address()
     }
 
+    /// What was dropped on the way to this shard. The sum over all shards is what the endpoint has dropped: what the kernel dropped
+    /// where one shard receives for all counts at that one (shard 0).
     fn dropped(&self) -> Option<u64> {
-        match &self.share {
-            None => self.socket.dropped(),
-            // What the kernel dropped before that, only the receiving socket knows.
-            Some(share) => Some(share.letterbox.dropped()),
-        }
+        let by_kernel = self.dropped_by_kernel()?;
+        Some(by_kernel + self.dropped_between_shards().unwrap_or(0))
     }
 }
 

@@ -1,10 +1,11 @@
 //! The endpoints of a plan: bound before any shard runs, shared out, and adopted by the shards.
 
-use super::{LaunchError, Plan};
+use super::{LaunchError, Plan, error::with_advice};
 use crate::{
     accept::{Accept, Endpoint, Inbox},
     address::Address,
     backend::Backend,
+    bind_error::BindError,
     datagram::Letterbox,
     options::DatagramEndpoint,
     shard::{Door, Post},
@@ -47,11 +48,15 @@ impl<B: Backend> Bound<B> {
             addresses: Addresses::default(),
             portions: (0..plan.shards).map(|_| Portion::default()).collect(),
         };
+        let known = |error| match error {
+            LaunchError::Address(error) => LaunchError::Address(with_advice(error, plan)),
+            error => error,
+        };
         for endpoint in &plan.endpoints {
-            bound.add_stream(endpoint)?;
+            bound.add_stream(endpoint).map_err(known)?;
         }
         for endpoint in &plan.datagram_endpoints {
-            bound.add_datagram(endpoint)?;
+            bound.add_datagram(endpoint).map_err(known)?;
         }
         Ok(bound)
     }
@@ -63,7 +68,8 @@ impl<B: Backend> Bound<B> {
 
     fn add_stream(&mut self, endpoint: &Endpoint) -> Result<(), LaunchError> {
         let count = endpoint.listeners(self.portions.len());
-        let group = B::bind(endpoint, count).map_err(LaunchError::Bind)?;
+        let group = B::bind(endpoint, count)
+            .map_err(|error| refused(error, &endpoint.address, &self.addresses.streams))?;
         let address = B::address(&group[0]).map_err(LaunchError::Address)?;
         self.addresses.streams.push(address);
         let mut group = group.into_iter();
@@ -77,7 +83,16 @@ impl<B: Backend> Bound<B> {
         let shards = self.portions.len();
         let spread = endpoint.accept == Accept::ReusePort;
         let count = if spread { shards } else { 1 };
-        let mut group = B::bind_datagram(endpoint, count).map_err(LaunchError::Bind)?;
+        let mut group = B::bind_datagram(endpoint, count).map_err(|error| {
+            let before: Vec<_> = self
+                .addresses
+                .datagrams
+                .iter()
+                .copied()
+                .map(Address::from)
+                .collect();
+            refused(error, &endpoint.address.into(), &before)
+        })?;
         let address = B::datagram_address(&group[0]).map_err(LaunchError::Address)?;
         self.addresses.datagrams.push(address);
         let mut receiver = None;
@@ -93,6 +108,22 @@ impl<B: Backend> Bound<B> {
             portion.receivers.push(receiver.take());
         }
         Ok(())
+    }
+}
+
+/// Why `wish` could not be bound: by somebody else's fault or, if one of those bound `before` is in its way, by the plan's own.
+fn refused(error: BindError, wish: &Address, before: &[Address]) -> LaunchError {
+    let in_the_way = |bound: &Address| match (bound, wish) {
+        (Address::Inet(bound), Address::Inet(wish)) => {
+            let any = bound.ip().is_unspecified() || wish.ip().is_unspecified();
+            bound.port() == wish.port() && (bound.ip() == wish.ip() || any)
+        }
+        (bound, wish) => bound == wish,
+    };
+    if error.is_in_use() && before.iter().any(in_the_way) {
+        LaunchError::Twice(wish.clone())
+    } else {
+        LaunchError::Bind(error)
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn live<B: Backend, T>(
 
 /// What the end of a shard's service means for the others, however it ended.
 ///
-/// No connection waits for it: others serve what comes. If it panicked, or if it accepted for others, the plan as a whole is asked to
+/// No connection waits for it: others serve what comes; and so it is with datagrams, once nobody has its socket any more. If it panicked, or if it accepted for others, the plan as a whole is asked to
 /// end: a service of which a part is missing, or that no connection reaches any more, is better restarted than left running.
 struct Closing<B: Backend> {
     shard: Shard<B>,
@@ -85,6 +85,7 @@ impl<B: Backend> Closing<B> {
     fn returned(&mut self) {
         self.panicked = false;
         self.shard.inboxes().for_each(Inbox::close);
+        self.shard.give_up_datagrams();
         if self.shard.accepts_for_others() {
             self.shard.world().stopper.drain();
         }

@@ -27,7 +27,7 @@ use crate::{
     placement::Placement,
     shard::Shard,
 };
-use shardloop_platform::{signal::Signals, socket};
+use shardloop_platform::{signal::Held, socket};
 use std::{error::Error as StdError, future::Future, time::Duration};
 
 /// What is to be started.
@@ -102,6 +102,9 @@ pub trait Service: Clone + Send + 'static {
     /// Serves on one shard until it is asked to end. [`Incoming::next`](crate::Incoming::next) gives `None` then, while the tasks of
     /// connections go on until they are done or the drain deadline comes: what they do after that, count in something they share with
     /// you (an `Arc` in the service), and read it once [`run`] has returned.
+    ///
+    /// # Errors
+    /// Its own; all shards of the plan are asked to end then.
     fn run<B: Backend>(self, shard: Shard<B>) -> impl Future<Output = Result<(), Error>>;
 }
 
@@ -127,6 +130,9 @@ pub fn launch<B: Backend, T: Send + 'static>(
 /// Starts a plan on the engine that `kind` names, or on the best one that works here: one that was found to work and then fails on one
 /// of the shards is passed over, too, as long as no service has run. What was passed over, and why, stands in the remarks of
 /// [`Running::capabilities`].
+///
+/// A service that returns an error ends its shard, and asks all others to end, as one that panics does: a service of which a part has
+/// failed is better restarted than left running. The error is that shard's result in the [`Report`].
 ///
 /// # Errors
 /// As [`launch`].
@@ -165,13 +171,28 @@ fn start_on(
     capabilities.remarks.splice(0..0, remarks);
     crate::with_backend!(
         engine,
-        B => B::launch(plan, capabilities, async move |shard| service.clone().run::<B>(shard).await),
+        B => B::launch(plan, capabilities, async move |shard| serve::<B>(service.clone(), shard).await),
         auto => unreachable!("a candidate is an engine")
     )
 }
 
-/// Runs a plan until its services have ended, or SIGINT or SIGTERM comes: the first drains, a second ends it at once. Call it before
-/// any other thread is started, because the signals are blocked for those that come after.
+/// A service that fails takes the plan along.
+async fn serve<B: Backend>(service: impl Service, shard: Shard<B>) -> Result<(), Error> {
+    let stopper = shard.stopper();
+    let result = service.run::<B>(shard).await;
+    if result.is_err() {
+        stopper.drain();
+    }
+    result
+}
+
+/// Runs a plan until its services have ended, or SIGINT or SIGTERM comes: the first drains, a second ends it at once.
+///
+/// Call it before any other thread is started: both signals are blocked in the calling thread and in those that start meanwhile, and
+/// would end the process as ever if they reached another. When this returns, however it does, the calling thread's mask is what it was
+/// before, and signals do what they did.
+///
+/// A service that fails asks the whole plan to end, as one that panics does: see [`start`], and [`Report::first_error`].
 ///
 /// # Errors
 /// As [`launch`]; also if the signals cannot be blocked.
@@ -180,21 +201,16 @@ pub fn run(
     plan: Plan,
     service: impl Service,
 ) -> Result<Report<Result<(), Error>>, LaunchError> {
-    let signals = Signals::block().map_err(LaunchError::Signals)?;
+    let held = Held::new().map_err(LaunchError::Signals)?;
     let running = start(kind, plan, service)?;
     let stopper = running.stopper();
-    let wait = move || {
-        if signals.wait().is_ok() {
-            stopper.drain();
-        }
-        if signals.wait().is_ok() {
-            stopper.force();
-        }
+    let mut is_draining = false;
+    let stop = move |_| match std::mem::replace(&mut is_draining, true) {
+        false => stopper.drain(),
+        true => stopper.force(),
     };
-    // It waits for as long as the process lives; nothing is lost when that ends.
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(wait)
-        .map_err(LaunchError::Thread)?;
-    Ok(running.wait())
+    let watch = held.watch(stop).map_err(LaunchError::Thread)?;
+    let report = running.wait();
+    drop(watch);
+    Ok(report)
 }

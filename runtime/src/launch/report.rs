@@ -36,6 +36,17 @@ impl<T> Report<T> {
     }
 }
 
+impl<E> Report<Result<(), E>> {
+    /// The first error that a service returned, on whatever shard.
+    #[must_use]
+    pub fn first_error(&self) -> Option<&E> {
+        let results = self.shards.iter().map(|shard| &shard.result);
+        results
+            .filter_map(|result| result.as_ref().ok()?.as_ref().err())
+            .next()
+    }
+}
+
 /// How one shard ended.
 #[derive(Debug)]
 pub struct ShardReport<T> {

@@ -4,7 +4,11 @@ use super::{Report, ShardReport, endpoints::Addresses};
 use crate::{address::Address, backend::Capabilities, placement::Seat, shutdown::Stopper};
 use std::{net::SocketAddr, thread::JoinHandle};
 
-/// A started plan. Dropping it ends its shards at once; [`wait`](Self::wait) lets them finish.
+/// A started plan; [`wait`](Self::wait) lets its shards finish.
+///
+/// Dropping it asks all shards to end at once, as [`Stopper::force`] does, and does not wait: their threads drop what runs there, let go
+/// of their memory and descriptors and end a little later, while the addresses are still taken. Who needs to know when that is done asks
+/// [`stopper`](Self::stopper) and waits.
 #[derive(Debug)]
 pub struct Running<T> {
     threads: Vec<JoinHandle<Vec<ShardReport<T>>>>,

@@ -3,6 +3,7 @@
 use super::{
     LaunchError, Plan, Running, ShardReport,
     endpoints::{Bound, Portion},
+    error::with_advice,
     life::live,
     report::report,
 };
@@ -38,7 +39,7 @@ pub(crate) fn launch_threads<B: Backend, T: Send + 'static>(
         };
         starting.add(recruit, service.clone())?;
     }
-    let (remotes, seats) = starting.wait_for_all()?;
+    let (remotes, seats) = starting.wait_for_all(&plan)?;
     let world = Arc::new(World::new(&plan, capabilities, &addresses, &remotes));
     // The barrier: no shard's service has run before this.
     starting.go(&world);
@@ -111,7 +112,7 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
     }
 
     /// Waits until every shard has its engine, or one has not.
-    fn wait_for_all(&self) -> Result<(Vec<Arc<Remote>>, Vec<Seat>), LaunchError> {
+    fn wait_for_all(&self, plan: &Plan) -> Result<(Vec<Arc<Remote>>, Vec<Seat>), LaunchError> {
         let mut arrived: Vec<_> = self.arrivals.1.iter().take(self.threads.len()).collect();
         arrived.sort_by_key(|arrived| arrived.index);
         let engine = B::NAME;
@@ -119,7 +120,7 @@ impl<B: Backend, T: Send + 'static> Starting<B, T> {
             result.map_err(|error| LaunchError::Engine {
                 engine,
                 shard: index,
-                error,
+                error: with_advice(error, plan),
             })
         };
         let all: Result<Vec<_>, _> = arrived.into_iter().map(each).collect();

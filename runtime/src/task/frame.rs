@@ -1,11 +1,10 @@
 //! A task's future with what the shard needs around it, and where its result waits.
 
-use super::Panic;
+use super::{Panic, shield::shield};
 use crate::context;
 use pin_project_lite::pin_project;
 use std::{
     future::Future,
-    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
@@ -131,10 +130,14 @@ impl<T> End<T> {
             drop(state);
             return Poll::Ready(outcome.and_then(Outcome::take));
         }
-        match &mut state.waiting {
-            Some(waiting) => waiting.clone_from(cx.waker()),
-            waiting => *waiting = Some(cx.waker().clone()),
+        if let Some(waiting) = &state.waiting
+            && waiting.will_wake(cx.waker())
+        {
+            return Poll::Pending;
         }
+        let before = state.waiting.replace(cx.waker().clone());
+        drop(state);
+        shield(|| drop(before));
         Poll::Pending
     }
 
@@ -169,18 +172,5 @@ impl<T> Drop for Outcome<T> {
     fn drop(&mut self) {
         let untaken = self.0.take();
         shield(|| drop(untaken));
-    }
-}
-
-/// Runs code of somebody else's for whose panic nobody waits: it is one more panic on the shard, and that is all.
-fn shield(f: impl FnOnce()) {
-    let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else {
-        return;
-    };
-    let panic = Panic::new(payload);
-    context::note_panic(panic.message());
-    // What was thrown may panic in its destructor. What that throws is forgotten, so that there is an end to it.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        mem::forget(payload);
     }
 }

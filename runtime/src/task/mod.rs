@@ -4,6 +4,7 @@
 //! result. Whatever still lives when the shard ends is cancelled: its future is dropped on the shard's own thread.
 
 mod frame;
+pub(crate) mod shield;
 mod table;
 mod waker;
 

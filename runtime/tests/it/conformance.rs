@@ -33,6 +33,7 @@ on_every_engine!(
     connect_to_a_refused_port_is_an_error,
     connect_falls_through_to_the_address_that_answers,
     connect_gives_up_at_its_deadline,
+    an_address_that_never_answers_leaves_the_others_their_time,
     both_halves_work_in_two_tasks,
     split_takes_a_receive_under_way_along,
     receive_begun_in_one_task_ends_in_another,
@@ -313,31 +314,67 @@ fn connect_falls_through_to_the_address_that_answers<B: Engine>() {
     B::serve(plan(1, Accept::Handoff), echo, client);
 }
 
-fn connect_gives_up_at_its_deadline<B: Engine>() {
+/// An address that never answers, because nobody accepts there and the backlog is full, for as long as what comes with it is held;
+/// none where a backlog does not fill.
+async fn deaf<B: Engine>() -> Option<(Address, (Vec<B::Bound>, Vec<B::Stream>))> {
     /// Connections after which a backlog that does not fill is believed not to.
     const MOST: usize = 64;
-    on_shard::<B, _>(async |_| {
-        let mut endpoint = Endpoint::tcp(engine::v4(), Accept::Handoff);
-        endpoint.backlog = 0;
-        let bound = B::bind(&endpoint, 1).expect("a free port");
-        let address = B::address(&bound[0]).expect("bound");
-        let to: &[Address] = &[address.clone(), address];
-        // Nobody accepts, so its backlog fills.
-        let mut filling = Vec::new();
-        loop {
-            match B::connect(&to[..1], &connecting(Duration::from_millis(200))).await {
-                Ok(stream) => filling.push(stream),
-                Err(_) => break,
-            }
-            if filling.len() == MOST {
-                return skip(B::NAME, "this host's backlog does not fill");
-            }
+    let mut endpoint = Endpoint::tcp(engine::v4(), Accept::Handoff);
+    endpoint.backlog = 0;
+    let bound = B::bind(&endpoint, 1).expect("a free port");
+    let address = B::address(&bound[0]).expect("bound");
+    let mut filling = Vec::new();
+    let options = connecting(Duration::from_millis(200));
+    while let Ok(stream) = B::connect(std::slice::from_ref(&address), &options).await {
+        filling.push(stream);
+        if filling.len() == MOST {
+            skip(B::NAME, "this host's backlog does not fill");
+            return None;
         }
-        let error = B::connect(to, &connecting(Duration::from_millis(50)))
+    }
+    Some((address, (bound, filling)))
+}
+
+fn connect_gives_up_at_its_deadline<B: Engine>() {
+    on_shard::<B, _>(async |_| {
+        let Some((address, _held)) = deaf::<B>().await else {
+            return;
+        };
+        let port = address.inet().expect("TCP").port().to_string();
+        for to in [vec![address.clone()], vec![address.clone(), address]] {
+            let error = B::connect(&to, &connecting(Duration::from_millis(50)))
+                .await
+                .map(drop)
+                .expect_err("nobody accepts");
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            // Which of several it was, nobody would know otherwise.
+            let named = error.to_string().matches(&port).count();
+            assert_eq!(named, if to.len() == 1 { 0 } else { 2 }, "{error}");
+        }
+    });
+}
+
+/// It comes first, and the one that answers would be reached too late if it had all of the time.
+fn an_address_that_never_answers_leaves_the_others_their_time<B: Engine>() {
+    let (_held, dead) = refused();
+    on_shard::<B, _>(async move |_| {
+        let Some((silent, _held)) = deaf::<B>().await else {
+            return;
+        };
+        let endpoint = Endpoint::tcp(engine::v4(), Accept::Handoff);
+        let bound = B::bind(&endpoint, 1).expect("a free port");
+        let answers = B::address(&bound[0]).expect("bound");
+        let to = [silent.clone(), dead.into(), answers];
+        let connected = B::connect(&to, &connecting(Duration::from_millis(900))).await;
+        drop(connected.expect("the third answers"));
+        let error = B::connect(&to[..2], &connecting(Duration::from_millis(100)))
             .await
             .map(drop)
-            .expect_err("nobody accepts");
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
+            .expect_err("neither answers");
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        let text = error.to_string();
+        let both = [silent, dead.into()].map(|address| text.contains(&address.to_string()));
+        assert_eq!(both, [true, true], "{text}");
     });
 }
 

@@ -1,7 +1,7 @@
 //! Datagrams: whole, from whom they say, many at a time, and on the shard they belong to.
 
 use crate::{
-    client::Seeded,
+    client::{Bell, Seeded},
     engine::{self, assert_clean, assert_nobody_panicked, on_every_engine, on_shard, skip},
 };
 use shardloop::{
@@ -9,7 +9,15 @@ use shardloop::{
     datagram::LARGEST_BYTES, launch, race, stopping, time,
 };
 use shardloop_platform::socket::REUSE_PORT_SPREADS;
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 on_every_engine!(
     every_size_comes_back_from_where_it_was_sent_to,
@@ -26,6 +34,9 @@ on_every_engine!(
     what_finds_no_room_is_counted_exactly,
     a_shard_takes_its_socket_once,
     shards_end_with_receives_in_flight,
+    a_shard_that_gives_up_its_socket_leaves_nobody_unheard,
+    a_service_that_has_returned_leaves_nobody_unheard,
+    all_that_shards_drop_together_is_counted,
 );
 
 /// A socket of the current shard's on a free port.
@@ -326,6 +337,177 @@ fn what_finds_no_room_is_counted_exactly<B: Backend>() {
         );
         assert_eq!(to.dropped(), dropped);
     });
+}
+
+/// Asks until somebody answers: what waited in a socket that is closed is lost.
+async fn who_answers_at_last(client: &mut impl Datagram, to: SocketAddr) -> u8 {
+    let mut batch = Batch::new(1, 16);
+    loop {
+        send(client, to, b"who?").await;
+        match time::timeout(Duration::from_millis(100), client.recv(&mut batch)).await {
+            Err(time::Elapsed) => {}
+            Ok(received) => {
+                received.expect("receiving works");
+                return batch.iter_mut().next().expect("at least one").bytes[0];
+            }
+        }
+    }
+}
+
+/// For every way to spread datagrams that this system has.
+fn each_way<B: Backend>(body: impl Fn(DatagramEndpoint)) {
+    for accept in Accept::ALL {
+        if accept == Accept::ReusePort && !REUSE_PORT_SPREADS {
+            skip(B::NAME, "SO_REUSEPORT does not spread datagrams here");
+            continue;
+        }
+        body(DatagramEndpoint {
+            accept,
+            ..DatagramEndpoint::udp(engine::v4())
+        });
+    }
+}
+
+/// Its senders are answered by the others; those whom these had answered before stay where they were if a shard hands out.
+fn a_shard_that_gives_up_its_socket_leaves_nobody_unheard<B: Backend>() {
+    const CLIENTS: usize = 32;
+    const LEAVES: u8 = 1;
+    each_way::<B>(|endpoint| {
+        let (leave, left) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let service = async move |shard: Shard<B>| {
+            let socket = shard.datagrams(0).expect("not taken yet");
+            let mark = [u8::try_from(shard.index()).expect("three shards")];
+            if mark == [LEAVES] {
+                // Which drops the socket.
+                race(echo(socket, &mark), leave.rung(1)).await;
+                left.ring();
+                return stopping().await;
+            }
+            let serving = shard.spawn(async move { echo(socket, &mark).await });
+            if shard.index() == 0 {
+                let to = shard.datagram_address(0);
+                let mut clients = Vec::new();
+                for _ in 0..CLIENTS {
+                    let mut client = self::socket::<B>(engine::v4());
+                    let first = who_answers(&mut client, to).await;
+                    clients.push((client, first));
+                }
+                assert!(clients.iter().any(|(_, first)| *first == LEAVES));
+                leave.ring();
+                left.rung(1).await;
+                for (client, first) in &mut clients {
+                    let now = who_answers_at_last(client, to).await;
+                    let moves = *first == LEAVES || endpoint.accept == Accept::ReusePort;
+                    assert!(now != LEAVES && (moves || now == *first), "{endpoint:?}");
+                }
+                shard.stopper().drain();
+            }
+            stopping().await;
+            serving.await.expect("no panic");
+        };
+        let plan = Plan::new(3).datagrams(endpoint);
+        let report = launch::<B, _>(plan, service).expect("starts").wait();
+        assert_clean(&report);
+        assert_nobody_panicked(&report);
+    });
+}
+
+/// It has not even asked for its socket.
+fn a_service_that_has_returned_leaves_nobody_unheard<B: Backend>() {
+    each_way::<B>(|endpoint| {
+        let service = async |shard: Shard<B>| {
+            if shard.index() == 1 {
+                return;
+            }
+            let socket = shard.datagrams(0).expect("not taken yet");
+            let mark = [u8::try_from(shard.index()).expect("three shards")];
+            let serving = shard.spawn(async move { echo(socket, &mark).await });
+            if shard.index() == 0 {
+                let to = shard.datagram_address(0);
+                for _ in 0..32 {
+                    let mut client = self::socket::<B>(engine::v4());
+                    assert_ne!(who_answers_at_last(&mut client, to).await, 1);
+                }
+                shard.stopper().drain();
+            }
+            stopping().await;
+            serving.await.expect("no panic");
+        };
+        let plan = Plan::new(3).datagrams(endpoint);
+        let report = launch::<B, _>(plan, service).expect("starts").wait();
+        assert_clean(&report);
+        assert_nobody_panicked(&report);
+    });
+}
+
+/// Nobody receives for a while, neither from the kernel nor from the letterboxes: the sum over all shards is what was sent and never
+/// came.
+fn all_that_shards_drop_together_is_counted<B: Backend>() {
+    const SENT: u32 = 4_000;
+    const BYTES: usize = 6_000;
+    for accept in [Accept::Handoff, Accept::HandoffLeast, Accept::Shared] {
+        let endpoint = DatagramEndpoint {
+            accept,
+            receive_buffer_bytes: Some(64 << 10),
+            ..DatagramEndpoint::udp(engine::v4())
+        };
+        let (sent, counted) = (Arc::new(Bell::default()), Arc::new(AtomicU64::new(0)));
+        let tells = Arc::new(AtomicBool::new(true));
+        let service = {
+            let (counted, tells) = (counted.clone(), tells.clone());
+            async move |shard: Shard<B>| {
+                let mut socket = shard.datagrams(0).expect("not taken yet");
+                if shard.index() == 0 {
+                    let mut client = self::socket::<B>(engine::v4());
+                    let to = shard.datagram_address(0);
+                    let mut outbox = Outbox::new();
+                    for number in 0..SENT {
+                        outbox.push(to, &[7; BYTES]);
+                        // All at once to the kernel, and the rest so that much reaches a letterbox.
+                        if number >= SENT / 2 {
+                            client.send(&mut outbox).await.expect("sending works");
+                            time::yield_now().await;
+                        }
+                    }
+                    sent.ring();
+                } else {
+                    sent.rung(1).await;
+                }
+                let mut batch = Batch::new(32, BYTES);
+                let (mut received, mut before) = (0, 0);
+                let mut stop = shard.stopping();
+                loop {
+                    let pause = Duration::from_millis(10);
+                    match race(&mut stop, time::timeout(pause, socket.recv(&mut batch))).await {
+                        Either::Left(()) => return,
+                        Either::Right(Ok(came)) => {
+                            came.expect("receiving works");
+                            received += batch.len() as u64;
+                        }
+                        Either::Right(Err(time::Elapsed)) => {}
+                    }
+                    let Some(dropped) = socket.dropped() else {
+                        tells.store(false, Ordering::Relaxed);
+                        return shard.stopper().drain();
+                    };
+                    let now = received + dropped;
+                    let others = counted.fetch_add(now - before, Ordering::Relaxed);
+                    if others + now - before == u64::from(SENT) {
+                        shard.stopper().drain();
+                    }
+                    before = now;
+                }
+            }
+        };
+        let report = launch::<B, _>(Plan::new(2).datagrams(endpoint), service)
+            .expect("starts")
+            .wait();
+        assert_nobody_panicked(&report);
+        if !tells.load(Ordering::Relaxed) {
+            return skip(B::NAME, "this system does not tell what a socket drops");
+        }
+        assert_eq!(counted.load(Ordering::Relaxed), u64::from(SENT), "{accept}");
+    }
 }
 
 fn a_shard_takes_its_socket_once<B: Backend>() {

@@ -5,15 +5,24 @@ use crate::{
     engine::{self, Engine, Server, assert_clean, cut_off, echo, finish, on_every_engine, plan},
     watchdog::until,
 };
-use shardloop::{
-    Accept, Backend, Endpoint, Error, Kind, LaunchError, Plan, RecvHalf, SendHalf, Service, Shard,
-    TaskError, launch, start, stopping, time,
+use nix::sys::signal::{
+    SigSet,
+    Signal::{SIGINT, SIGTERM},
 };
-use shardloop_platform::socket;
+use shardloop::{
+    Accept, Backend, DatagramEndpoint, Endpoint, EngineOptions, Error, Kind, LaunchError, Plan,
+    RecvHalf, SendHalf, Service, Shard, TaskError, launch, start, stopping, time,
+};
+use shardloop_platform::{
+    signal::{self, Signal, Signals},
+    socket,
+};
 use std::{
     cell::Cell,
     future::pending,
-    net::TcpListener,
+    io::{ErrorKind, Read},
+    net::{SocketAddr, TcpListener},
+    os::unix::{net::UnixStream, process::ExitStatusExt},
     rc::Rc,
     sync::{
         Arc,
@@ -40,8 +49,14 @@ on_every_engine!(
     bad_numbers_of_shards_are_refused,
     a_service_runs_on_the_engine_that_was_named,
     more_shards_than_cpus_run,
-    engine_options_out_of_bounds_are_harmless,
-    a_service_may_drain_for_ever;
+    engine_options_out_of_bounds_are_clamped,
+    probing_disturbs_no_call_of_the_calling_thread,
+    an_engine_within_a_shard_is_refused,
+    a_service_may_drain_for_ever,
+    a_service_that_fails_takes_the_plan_along,
+    one_address_twice_in_a_plan_is_told_from_somebody_elses,
+    run_takes_signals_and_gives_them_back,
+    run_gives_signals_back_when_nothing_starts;
     kernel
     "other servers are none of its world's": an_endpoint_that_cannot_be_bound_leaves_nothing_running,
     "its shards need no descriptors": an_engine_that_cannot_be_built_leaves_nothing_running,
@@ -393,8 +408,13 @@ fn an_engine_that_cannot_be_built_leaves_nothing_running<B: Backend>() {
             unreachable!("no service runs before every shard has its engine")
         });
         match result {
-            Err(LaunchError::Engine { engine, shard, .. }) => {
-                assert!(engine == B::NAME && shard < 100)
+            Err(ref error @ LaunchError::Engine { engine, shard, .. }) => {
+                assert!(engine == B::NAME && shard < 100);
+                let text = error.to_string();
+                assert!(
+                    text.contains("ulimit -n") && text.contains("64 desc"),
+                    "{text}"
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -443,25 +463,40 @@ fn more_shards_than_cpus_run<B: Backend>() {
     }
 }
 
-/// Whatever the number of entries, a plan runs or says why not.
-fn engine_options_out_of_bounds_are_harmless<B: Engine>() {
-    for entries in [0, 1, 1 << 20, u32::MAX] {
+/// Whatever the number of entries, an engine that works here works with the nearest that it can have.
+fn engine_options_out_of_bounds_are_clamped<B: Engine>() {
+    for entries in [0, 1, 32_769, 1 << 20, u32::MAX] {
         let mut plan = plan(1, Accept::Handoff);
         plan.engine.ring_entries = entries;
-        let probed = B::probe(&plan.engine);
-        match launch::<B, _>(plan.clone(), async |_| ()) {
-            Ok(running) => {
-                finish(running);
-                assert!(probed.is_ok(), "{entries} entries: {probed:?}");
-                B::serve(plan, echo, async |_, server| {
-                    let mut talk = Talk::<B>::to(&server).await;
-                    talk.ping(b"hello").await.expect("served");
-                });
-            }
-            Err(LaunchError::Unavailable(reason)) => assert_eq!(probed, Err(reason)),
-            Err(error) => panic!("{entries} entries passed the probe, but: {error}"),
-        }
+        B::probe(&plan.engine).unwrap_or_else(|refused| panic!("{entries} entries: {refused}"));
+        B::serve(plan, echo, async |_, server| {
+            let mut talk = Talk::<B>::to(&server).await;
+            talk.ping(b"hello").await.expect("served");
+        });
     }
+}
+
+/// What a probe leaves for the kernel to tidy up must not interrupt whoever waits next.
+fn probing_disturbs_no_call_of_the_calling_thread<B: Backend>() {
+    let (mut silent, _other) = UnixStream::pair().expect("a pair of sockets");
+    let wait = Some(Duration::from_millis(5));
+    silent.set_read_timeout(wait).expect("sockets can time out");
+    for _ in 0..50 {
+        B::probe(&EngineOptions::default()).expect("it worked before");
+        let ended = silent.read(&mut [0]).expect_err("nobody writes");
+        assert_eq!(ended.kind(), ErrorKind::WouldBlock, "{ended}");
+    }
+}
+
+/// A thread is one shard's.
+fn an_engine_within_a_shard_is_refused<B: Backend>() {
+    engine::on_shard::<B, _>(async |shard: Shard<B>| {
+        let refused = B::run(&EngineOptions::default(), || async { unreachable!() });
+        let error = refused.expect_err("there is a shard here already");
+        assert!(error.to_string().contains("shard"), "{error}");
+        // And this one goes on.
+        assert_eq!(shard.spawn(async { 5 }).await.expect("no panic"), 5);
+    });
 }
 
 fn a_service_may_drain_for_ever<B: Backend>() {
@@ -474,4 +509,142 @@ fn a_service_may_drain_for_ever<B: Backend>() {
     .expect("starts");
     let report = finish(running);
     assert_eq!(*report.shards[0].result.as_ref().expect("no panic"), 5);
+}
+
+#[derive(Clone)]
+struct FailsOn(usize);
+
+impl Service for FailsOn {
+    async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), Error> {
+        if shard.index() == self.0 {
+            return Err("no good".into());
+        }
+        shard.stopping().await;
+        Ok(())
+    }
+}
+
+fn kind<B: Backend>() -> Kind {
+    B::NAME.parse().expect("an engine's name is known")
+}
+
+fn a_service_that_fails_takes_the_plan_along<B: Backend>() {
+    for fails in 0..3 {
+        let running = start(kind::<B>(), Plan::new(3), FailsOn(fails)).expect("starts");
+        let report = running.wait();
+        assert_clean(&report);
+        let error = report.first_error().expect("one failed").to_string();
+        assert_eq!(error, "no good");
+        for (index, shard) in report.shards.iter().enumerate() {
+            let result = shard.result.as_ref().expect("no panic");
+            assert_eq!(result.is_err(), index == fails);
+        }
+    }
+}
+
+fn one_address_twice_in_a_plan_is_told_from_somebody_elses<B: Backend>() {
+    let free = TcpListener::bind(engine::v4()).expect("a free port");
+    let tcp = free.local_addr().expect("bound");
+    drop(free);
+    let any = SocketAddr::from(([0, 0, 0, 0], tcp.port()));
+    let path = std::env::temp_dir().join(format!("shardloop-twice-{}.sock", std::process::id()));
+    let at = |address| Endpoint::tcp(address, Accept::Shared);
+    let pairs = [
+        [at(tcp), at(tcp)],
+        [at(any), at(tcp)],
+        [Endpoint::unix(&path), Endpoint::unix(&path)],
+    ];
+    for [first, second] in pairs {
+        let twice = second.address.clone();
+        let plan = Plan::new(1).endpoint(first).endpoint(second);
+        match launch::<B, _>(plan, async |_| ()) {
+            Err(LaunchError::Twice(address)) => assert_eq!(address, twice),
+            other => panic!("{other:?}"),
+        }
+    }
+    let udp = DatagramEndpoint::udp(tcp);
+    let plan = Plan::new(1).datagrams(udp).datagrams(udp);
+    match launch::<B, _>(plan, async |_| ()) {
+        Err(LaunchError::Twice(address)) => assert_eq!(address, tcp.into()),
+        other => panic!("{other:?}"),
+    }
+    // A stream and a datagram may have the same.
+    let plan = Plan::new(1).endpoint(at(tcp)).datagrams(udp);
+    finish(launch::<B, _>(plan, async |_| ()).expect("they are not in each other's way"));
+    // Errors if it is gone.
+    let _ = std::fs::remove_file(path);
+}
+
+/// In a process of its own, whose other threads have both signals blocked, as in a program that has no other: runs `body` there, and
+/// returns what it printed and how it ended.
+fn with_signals(body: impl FnOnce()) -> Option<std::process::Output> {
+    let Some(mut command) = engine::again(None) else {
+        let both = [SIGINT, SIGTERM].into_iter().collect::<SigSet>();
+        both.thread_unblock().expect("these can be");
+        body();
+        return None;
+    };
+    // A blocked mask survives exec. The thread is this test's own.
+    let _blocked = Signals::block().expect("these can be");
+    Some(
+        command
+            .output()
+            .expect("the test binary can be started again"),
+    )
+}
+
+fn sigterm() {
+    signal::send(std::process::id(), Signal::Terminate).expect("it is our own process");
+}
+
+/// Runs twice: each time one signal drains, and is not the next one's. Then a signal does what it does without us.
+fn run_takes_signals_and_gives_them_back<B: Backend>() {
+    let output = with_signals(|| {
+        for _ in 0..2 {
+            let service = Signalled(Arc::default());
+            let report = shardloop::run(kind::<B>(), Plan::new(2), service).expect("runs");
+            assert!(report.first_error().is_none() && report.tasks_cut_off() == 0);
+            let results = report.shards.iter().map(|shard| &shard.result);
+            assert!(results.into_iter().all(Result::is_ok), "one signal drains");
+            println!("drained once");
+        }
+        sigterm();
+        println!("NOT ENDED");
+    });
+    let Some(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.matches("drained once").count(), 2, "{output:?}");
+    assert!(!text.contains("NOT ENDED"), "{output:?}");
+    assert_eq!(output.status.signal(), Some(SIGTERM as i32));
+}
+
+/// Sends the process a signal once both shards serve.
+#[derive(Clone)]
+struct Signalled(Arc<AtomicUsize>);
+
+impl Service for Signalled {
+    async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), Error> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 1 {
+            sigterm();
+        }
+        shard.stopping().await;
+        Ok(())
+    }
+}
+
+fn run_gives_signals_back_when_nothing_starts<B: Backend>() {
+    let output = with_signals(|| {
+        let refused = shardloop::run(kind::<B>(), Plan::new(0), FailsOn(0));
+        assert!(matches!(refused, Err(LaunchError::Shards(0))));
+        println!("refused");
+        sigterm();
+        println!("NOT ENDED");
+    });
+    let Some(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("refused") && !text.contains("NOT ENDED"),
+        "{output:?}"
+    );
+    assert_eq!(output.status.signal(), Some(SIGTERM as i32));
 }

@@ -6,10 +6,11 @@ use crate::{
 };
 use shardloop::{
     Accept, Address, Backend, BindError, ConnectOptions, Datagram, DatagramEndpoint, Either,
-    Endpoint, LaunchError, Outbox, Plan, RecvHalf, SendHalf, Shard, Sim, Stream, StreamOptions,
+    Endpoint, EngineOptions, LaunchError, Outbox, Plan, RecvHalf, SendHalf, Shard, Sim, Stream,
+    StreamOptions,
     datagram::Batch,
-    race,
-    sim::{Fault, Link, Loss, Outcome, World, check},
+    launch, race,
+    sim::{self, Fault, Link, Loss, Outcome, World, check},
     spawn, time,
 };
 use shardloop_platform::socket::BindCause;
@@ -901,4 +902,29 @@ fn what_connections_are_set_to_is_kept() {
         time::now() - begun
     });
     assert_eq!(waited, Duration::ZERO);
+}
+
+/// In a process of its own, whose environment is not everybody's.
+#[test]
+fn a_seed_that_is_none_is_refused() {
+    let test = concat!(module_path!(), "::a_seed_that_is_none_is_refused");
+    crate::watchdog::watch(test, || {
+        let Some(mut command) = crate::engine::again(None) else {
+            let refused = launch::<Sim, _>(Plan::new(1), async |_| ());
+            let Err(error @ LaunchError::Unavailable(_)) = refused else {
+                panic!("{refused:?}")
+            };
+            assert!(
+                error.to_string().contains("SHARDLOOP_SEED=often"),
+                "{error}"
+            );
+            let refused = Sim::run(&EngineOptions::default(), || async {});
+            assert!(refused.is_err());
+            return;
+        };
+        let output = command.env(sim::SEED_VARIABLE, "often").output();
+        let output = output.expect("the test binary can be started again");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("1 passed"), "{output:?}");
+    });
 }

@@ -1,10 +1,13 @@
 //! Tasks: panics, cancelling, wakes from elsewhere, and who drops what on which thread.
 
 use crate::{
-    engine::{assert_clean, cut_off, finish, on_every_engine, on_shard},
+    engine::{self, assert_clean, cut_off, finish, on_every_engine, on_shard},
     watchdog::until,
 };
-use shardloop::{Backend, Plan, Shard, Task, TaskError, launch, spawn, stopping, time};
+use shardloop::{
+    Accept, Backend, Batch, Datagram, DatagramEndpoint, Plan, Shard, Task, TaskError, launch,
+    spawn, stopping, time,
+};
 use std::{
     cell::{Cell, RefCell},
     future::{Future, pending, poll_fn},
@@ -26,6 +29,7 @@ on_every_engine!(
     a_panic_in_the_destructor_of_a_result_ends_nothing_else,
     a_panic_with_something_that_panics_ends_nothing_else,
     a_waiting_waker_that_panics_ends_nothing_else,
+    a_waker_that_panics_when_it_is_fired_or_dropped_ends_nothing_else,
     a_waker_may_do_anything_when_it_is_dropped,
     a_panic_of_the_service_is_reported,
     cancel_drops_the_future_on_its_shard,
@@ -210,6 +214,93 @@ fn a_waiting_waker_that_panics_ends_nothing_else<B: Backend>() {
         assert!(cancelled.await.is_none());
         assert_eq!(shard.metrics().panics, 2);
     });
+}
+
+/// The wakers of whoever combines futures by itself: fired by a timer, by what another thread left, by the end; replaced; dropped.
+fn a_waker_that_panics_when_it_is_fired_or_dropped_ends_nothing_else<B: Backend>() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("woken");
+        }
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            if !thread::panicking() {
+                panic!("dropped");
+            }
+        }
+    }
+    /// Polls once with a waker that panics, of which the future has the last.
+    fn poll(future: Pin<&mut impl Future>) {
+        let waker = Waker::from(Arc::new(Panics));
+        let polled = future.poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        // The one that is left is the future's.
+        drop(waker);
+    }
+    async fn poll_again(mut future: Pin<&mut impl Future>) {
+        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending()));
+        assert!(polled.await);
+    }
+    let datagrams = DatagramEndpoint {
+        accept: Accept::Handoff,
+        ..DatagramEndpoint::udp(engine::v4())
+    };
+    let plan = engine::plan(2, Accept::Handoff).datagrams(datagrams);
+    let watching = Arc::new(AtomicUsize::new(0));
+    let service = async move |shard: Shard<B>| {
+        let hour = Duration::from_secs(3600);
+        // Fired: by a timer, by what was left for this shard, by the end.
+        let mut timer = std::pin::pin!(time::sleep(Duration::from_millis(1))); // tidy: sleep that is to fire
+        poll(timer.as_mut());
+        let mut incoming = shard.incoming(0);
+        let mut next = std::pin::pin!(incoming.next());
+        poll(next.as_mut());
+        let mut socket = shard.datagrams(0).expect("not taken yet");
+        let mut batch = Batch::new(1, 16);
+        let mut receive = std::pin::pin!(socket.recv(&mut batch));
+        poll(receive.as_mut());
+        let mut stop = std::pin::pin!(stopping());
+        poll(stop.as_mut());
+        // Replaced, and dropped.
+        let mut replaced = std::pin::pin!(time::sleep(hour)); // tidy: sleep that is dropped
+        poll(replaced.as_mut());
+        poll_again(replaced).await;
+        let mut replaced = std::pin::pin!(stopping());
+        poll(replaced.as_mut());
+        poll_again(replaced).await;
+        let mut waits = shard.spawn(pending::<()>());
+        poll(Pin::new(&mut waits));
+        poll_again(Pin::new(&mut waits)).await;
+        assert!(waits.cancel().await.is_none());
+        let mut dropped = Box::pin(time::sleep(hour)); // tidy: sleep that is dropped
+        poll(dropped.as_mut());
+        drop(dropped);
+        let mut dropped = Box::pin(stopping());
+        poll(dropped.as_mut());
+        drop(dropped);
+        time::sleep(Duration::from_millis(2)).await; // tidy: sleep so that the other timer is over, which is due before
+        // Not before the other shard watches, too.
+        watching.fetch_add(1, Ordering::Relaxed);
+        while watching.load(Ordering::Relaxed) < 2 {
+            time::yield_now().await;
+        }
+        shard.stopper().drain();
+        // Those that watch are told before this comes.
+        time::sleep(Duration::from_millis(1)).await; // tidy: sleep for a turn of the shard, however long it takes
+        // And still its tasks run.
+        assert_eq!(shard.spawn(async { 5 }).await.expect("no panic"), 5);
+        (shard.index(), shard.metrics().panics)
+    };
+    let report = launch::<B, _>(plan, service).expect("starts").wait();
+    assert_clean(&report);
+    for (at, shard) in report.shards.iter().enumerate() {
+        let (index, panics) = *shard.result.as_ref().expect("it went on");
+        // The timer, three that watch (some are told more than once), five that are replaced or dropped.
+        assert_eq!(index, at);
+        assert!(panics >= 9, "{panics}");
+    }
 }
 
 /// A waker may be the last that holds something, and that may have to do with what it was to wake for.

@@ -2,16 +2,18 @@
 
 use crate::{
     client::{LONG, Seeded, connecting},
-    engine::{assert_clean, echo_stream, on_every_engine},
+    engine::{self, assert_clean, assert_nobody_panicked, echo_stream, on_every_engine, on_shard},
 };
 use shardloop::{
-    Accept, Address, Backend, Endpoint, LaunchError, Plan, RecvHalf, SendHalf, Shard, Stream, join,
-    launch, time,
+    Accept, Address, Backend, BindError, Either, Endpoint, LaunchError, Listener, Plan, RecvHalf,
+    SendHalf, Shard, Stream, join, launch, race, time,
 };
+use shardloop_platform::socket::UnixBindCause;
 use std::{
     io::ErrorKind,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 on_every_engine!(
@@ -23,6 +25,9 @@ on_every_engine!(
     a_path_is_free_again_after_the_end,
     several_kinds_of_address_are_tried_in_turn,
     reuse_port_is_refused,
+    a_dropped_sending_half_ends_what_is_sent,
+    a_full_backlog_is_waited_for,
+    what_no_socket_can_have_is_no_address,
 );
 
 /// A path of the calling test's own, gone at its end.
@@ -213,5 +218,106 @@ fn reuse_port_is_refused<B: Backend>() {
         ..Endpoint::unix(&path.0)
     };
     let refused = launch::<B, _>(Plan::new(2).endpoint(endpoint), async |_: Shard<B>| {});
-    assert!(matches!(refused, Err(LaunchError::NoReusePort(_))));
+    let Err(error @ LaunchError::NoReusePort(_)) = refused else {
+        panic!("{refused:?}")
+    };
+    // Of Unix sockets, and not of this system; and so in what a `main` prints that returns it.
+    assert!(
+        error.to_string().contains("Unix sockets have no"),
+        "{error}"
+    );
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
+
+/// Of both kinds of stream: what one half is dropped for, the other goes on without.
+fn a_dropped_sending_half_ends_what_is_sent<B: Backend>() {
+    let path = Path::new();
+    let plan = Plan::new(1)
+        .endpoint(Endpoint::tcp(engine::v4(), Accept::Handoff))
+        .endpoint(Endpoint::unix(&path.0));
+    let service = async |shard: Shard<B>| {
+        for endpoint in 0..2 {
+            let mut incoming = shard.incoming(endpoint);
+            let address = shard.address(endpoint);
+            let mut client = connect::<B>(address).await;
+            let (server, _) = incoming.next().await.expect("it has connected");
+            let (mut recv, mut send) = server.into_split();
+            let early = race(recv.recv(), time::yield_now()).await;
+            assert!(matches!(early, Either::Right(())), "nothing was sent yet");
+            send.send_all(&b"last"[..]).await.0.expect("sent");
+            drop(send);
+            assert_eq!(receive_exactly(&mut client, 4).await, b"last");
+            assert!(client.recv().await.expect("an orderly end").is_empty());
+            client.send_all(&b"still heard"[..]).await.0.expect("sent");
+            assert_eq!(receive_exactly(&mut recv, 11).await, b"still heard");
+            // The other way round nothing ends.
+            let mut client = connect::<B>(address).await;
+            let (server, _) = incoming.next().await.expect("it has connected");
+            let (recv, mut send) = server.into_split();
+            drop(recv);
+            client.send_all(&b"unheard"[..]).await.0.expect("sent");
+            send.send_all(&b"more"[..]).await.0.expect("sent");
+            assert_eq!(receive_exactly(&mut client, 4).await, b"more");
+        }
+        shard.stopper().drain();
+    };
+    let report = launch::<B, _>(plan, service).expect("starts").wait();
+    assert_clean(&report);
+    assert_nobody_panicked(&report);
+}
+
+/// Nobody accepts: whoever comes waits until somebody does, or until the deadline.
+fn a_full_backlog_is_waited_for<B: Backend>() {
+    const MOST: usize = 64;
+    let path = Path::new();
+    let (endpoint, address) = (Endpoint::unix(&path.0), path.address());
+    on_shard::<B, _>(async move |shard: Shard<B>| {
+        let endpoint = Endpoint {
+            backlog: 1,
+            ..endpoint.clone()
+        };
+        let mut bound = B::bind(&endpoint, 1).expect("a free path");
+        let mut listener = B::adopt_listener(bound.remove(0)).expect("adopted");
+        let mut clients = Vec::new();
+        let refused = loop {
+            let options = connecting(Duration::from_millis(50));
+            match B::connect(std::slice::from_ref(&address), &options).await {
+                Ok(stream) => clients.push(stream),
+                Err(error) => break error,
+            }
+            assert!(clients.len() < MOST, "the backlog is full some day");
+        };
+        assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
+        let address = address.clone();
+        let waiting = shard.spawn(async move { drop(connect::<B>(&address).await) });
+        time::yield_now().await;
+        // One more than had found room.
+        for _ in 0..=clients.len() {
+            listener.accept().await.expect("it waits");
+        }
+        waiting.await.expect("it was let in");
+    });
+}
+
+/// Every engine says so, before it asks anybody.
+fn what_no_socket_can_have_is_no_address<B: Backend>() {
+    let long = format!("/tmp/{}", "x".repeat(120));
+    let bad = [
+        ("", UnixBindCause::NotAPath),
+        ("/tmp/a\0b", UnixBindCause::NotAPath),
+        (long.as_str(), UnixBindCause::PathTooLong),
+    ];
+    for (path, cause) in bad {
+        let plan = Plan::new(1).endpoint(Endpoint::unix(path));
+        match launch::<B, _>(plan, async |_| ()) {
+            Err(LaunchError::Bind(BindError::Unix(error))) => assert_eq!(error.cause, cause),
+            other => panic!("{path:?}: {other:?}"),
+        }
+        let address = Address::unix(path);
+        on_shard::<B, _>(async move |_| {
+            let refused = B::connect(std::slice::from_ref(&address), &connecting(LONG)).await;
+            let error = refused.err().expect("there is no such address");
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        });
+    }
 }

@@ -35,10 +35,14 @@ mod readiness;
 mod stream;
 
 use super::{
-    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable, bound::kernel_sockets, dial,
+    Backend, Bound, Capabilities, ConnectOptions, Ended, Unavailable,
+    apart::{apart, no_ring},
+    bound::kernel_sockets,
+    dial,
 };
 use crate::{
     address::Address,
+    context,
     executor::{self, Core, Turn},
     options::{EngineOptions, StreamOptions},
 };
@@ -47,6 +51,7 @@ use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 use listener::GlommioListener;
 use park::{Look, Park};
 use shardloop_platform::{
+    socket::is_descriptor_limit,
     uring::{self, RefusalCause, RingOptions, RingRefused},
     wake,
 };
@@ -108,13 +113,17 @@ impl Backend for Glommio {
     type Datagram = GlommioDatagram;
 
     fn probe(options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-        let unavailable = |reason| Unavailable {
-            engine: Self::NAME,
-            reason,
-        };
-        may_ask(options).map_err(|refused| unavailable(refused.to_string()))?;
-        // Dropped again without having run anything, which leaves nothing behind.
-        build(options).map_err(|error| unavailable(error.to_string()))?;
+        let options = *options;
+        apart(Self::NAME, move || {
+            let unavailable = |reason| Unavailable {
+                engine: Self::NAME,
+                reason,
+            };
+            may_ask(&options).map_err(|refused| unavailable(refused.to_string()))?;
+            // Dropped again without having run anything, which leaves nothing behind.
+            build(&options).map_err(|error| unavailable(advice(&error)))?;
+            Ok(())
+        })?;
         Ok(Capabilities {
             facility: "io_uring",
             ..Capabilities::default()
@@ -126,8 +135,13 @@ impl Backend for Glommio {
         F: Future + 'static,
         F::Output: 'static,
     {
-        may_ask(options).map_err(io::Error::other)?;
-        let engine = build(options)?;
+        context::must_be_free()?;
+        may_ask(options).map_err(no_ring)?;
+        let engine = build(options).map_err(|error| match is_descriptor_limit(&error) {
+            // Whoever started the plan knows more of it.
+            true => error,
+            false => io::Error::new(error.kind(), advice(&error)),
+        })?;
         let (core, wakes) = Core::new(Instant::now, options)?;
         executor::enter(&core, || {
             engine.run(async {
@@ -185,13 +199,12 @@ fn build(options: &EngineOptions) -> io::Result<LocalExecutor> {
         // No thread: nothing here is given to one.
         .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()));
     // Another thread may have taken the last descriptors since these were tried. Nothing is left then that could be in disorder.
-    let made = match catch_unwind(AssertUnwindSafe(|| builder.make())) {
+    match catch_unwind(AssertUnwindSafe(|| builder.make())) {
         Ok(made) => made.map_err(io::Error::from),
         Err(_) => Err(io::Error::other(
             "glommio panicked while it was built, and says why on standard error",
         )),
-    };
-    made.map_err(|error| io::Error::new(error.kind(), advice(&error)))
+    }
 }
 
 /// Why three rings could not be had where one could, and what to do about it.

@@ -19,12 +19,13 @@ use crate::{
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use shardloop_platform::socket;
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 use std::{
     cell::RefCell,
     fmt,
     future::poll_fn,
     io,
+    net::Shutdown,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     pin::Pin,
     rc::Rc,
@@ -137,6 +138,19 @@ enum State {
     Whole,
     /// A send is under way, was dropped under way, or has failed.
     Midway,
+}
+
+/// Ends what is sent, as long as the receiving half is there; the end of both closes the connection anyway.
+impl Drop for GlommioSend {
+    fn drop(&mut self) {
+        if Rc::strong_count(&self.engine) > 1 {
+            let engine = self.engine.borrow();
+            // SAFETY: the stream owns the descriptor, and is borrowed for longer than this.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(engine.as_raw_fd()) };
+            // It fails if the connection has ended: there is nothing to tell anybody then.
+            let _ = SockRef::from(&descriptor).shutdown(Shutdown::Write);
+        }
+    }
 }
 
 impl GlommioSend {

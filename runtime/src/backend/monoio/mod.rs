@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     address::Address,
+    context,
     executor::{self, Core, Turn},
     options::{EngineOptions, StreamOptions},
 };
@@ -107,6 +108,7 @@ impl Backend for MonoioLegacy {
         F: Future + 'static,
         F::Output: 'static,
     {
+        context::must_be_free()?;
         let runtime = monoio::RuntimeBuilder::<monoio::LegacyDriver>::new()
             .with_entries(options.ring_entries.clamp(256, 32_768))
             .enable_timer()

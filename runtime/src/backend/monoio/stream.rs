@@ -25,8 +25,8 @@ use monoio::{
     BufResult,
     buf::{IoBuf, IoBufMut},
     io::{
-        AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent, Canceller,
-        OwnedReadHalf, OwnedWriteHalf, Splitable,
+        AsyncReadRent, AsyncWriteRent, CancelableAsyncReadRent, Canceller, OwnedReadHalf,
+        OwnedWriteHalf, Splitable,
     },
 };
 use shardloop_platform::socket;
@@ -279,24 +279,28 @@ impl SendHalf for MonoioSend {
         if self.state == State::Midway {
             return (Err(bytes::dropped_midway()), bytes);
         }
+        let all = bytes.as_slice().len();
+        if all == 0 {
+            return (Ok(()), bytes);
+        }
         let sending = Sending {
             bytes,
+            sent: 0,
             _in_flight: self.open.core().send_in_flight(),
         };
-        let all = sending.bytes_init();
-        if all == 0 {
-            return (Ok(()), sending.bytes);
-        }
         // Nothing is under way yet: dropped here, the connection is still whole.
         self.open.core().give_way().await;
         self.state = State::Midway;
-        let (result, sending) = self.half.write(sending).await;
+        let (result, mut sending) = self.half.write(sending).await;
         let (result, sending) = match result {
             Ok(sent) if sent == all => (Ok(()), sending),
             // Boxed, so that a connection has no room for it that it hardly ever needs.
-            Ok(sent) => Box::pin(send_rest(&mut self.half, sending, sent)).await,
+            Ok(sent) => {
+                sending.sent = sent;
+                Box::pin(send_rest(&mut self.half, sending)).await
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                Box::pin(send_rest(&mut self.half, sending, 0)).await
+                Box::pin(send_rest(&mut self.half, sending)).await
             }
             Err(error) => (Err(error), sending),
         };
@@ -321,29 +325,71 @@ impl fmt::Debug for MonoioSend {
     }
 }
 
-/// Sends all but the first `sent` bytes.
+/// Sends what is left.
 async fn send_rest<B: Bytes>(
     half: &mut OwnedWriteHalf<Engine>,
-    sending: Sending<B>,
-    sent: usize,
+    mut sending: Sending<B>,
 ) -> (io::Result<()>, Sending<B>) {
-    let (result, rest) = half.write_all(sending.slice(sent..)).await;
-    (result.map(drop), rest.into_inner())
+    while sending.bytes_init() > 0 {
+        let (result, back) = half.write(sending).await;
+        sending = back;
+        match result {
+            Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), sending),
+            Ok(sent) => sending.sent += sent,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (Err(error), sending),
+        }
+    }
+    (Ok(()), sending)
 }
 
-/// The application's bytes while the engine may read them.
+/// Bytes that the engine is given at once. A length has 32 bits in io_uring, and monoio drops the others; no system sends more than
+/// 2 GiB in one call anyway.
+const PIECE_BYTES: usize = 1 << 30;
+
+/// What is to be sent next of `all` bytes, of which `sent` are: where it begins, and how much it is.
+fn piece(all: usize, sent: usize) -> (usize, usize) {
+    let start = sent.min(all);
+    (start, (all - start).min(PIECE_BYTES))
+}
+
+/// The application's bytes while the engine may read them. What it sees of them is the next piece.
 struct Sending<B> {
     bytes: B,
+    sent: usize,
     _in_flight: InFlight,
 }
 
-// SAFETY: `Bytes` promises an address that stays the same while the value moves, and the length is that of the same slice.
+// SAFETY: `Bytes` promises an address that stays the same while the value moves; start and length are of a part of that slice.
 unsafe impl<B: Bytes> IoBuf for Sending<B> {
     fn read_ptr(&self) -> *const u8 {
-        self.bytes.as_slice().as_ptr()
+        let bytes = self.bytes.as_slice();
+        bytes[piece(bytes.len(), self.sent).0..].as_ptr()
     }
 
     fn bytes_init(&self) -> usize {
-        self.bytes.as_slice().len()
+        piece(self.bytes.as_slice().len(), self.sent).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::piece;
+
+    #[test]
+    fn pieces_follow_each_other_to_the_end_and_fit_into_what_an_engine_counts_with() {
+        for all in [1, (1 << 30) - 1, 1 << 30, 1 << 31, 1 << 32, (5 << 30) + 7] {
+            let mut sent = 0;
+            while sent < all {
+                let (start, bytes) = piece(all, sent);
+                assert_eq!(start, sent);
+                assert!(
+                    bytes > 0 && i32::try_from(bytes).is_ok(),
+                    "{bytes} of {all}"
+                );
+                sent += bytes;
+            }
+            assert_eq!((sent, piece(all, sent).1), (all, 0));
+        }
     }
 }

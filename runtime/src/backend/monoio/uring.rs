@@ -5,6 +5,10 @@
 //! probe says so.
 
 use super::{Backend, Capabilities, Ended, EngineOptions, MonoioUring, Unavailable, run_on};
+use crate::{
+    backend::apart::{apart, no_ring},
+    context,
+};
 use shardloop_platform::uring::{RefusalCause, RingOptions, RingRefused};
 use std::{future::Future, io};
 
@@ -40,16 +44,20 @@ fn best(options: &EngineOptions) -> Result<(RingOptions, Option<RingRefused>), R
     }))
 }
 
-/// monoio makes no ring smaller than this.
+/// monoio makes no ring smaller than this, and the kernel none larger.
 fn entries(options: &EngineOptions) -> u32 {
-    options.ring_entries.max(256)
+    options.ring_entries.clamp(256, 32_768)
 }
 
 pub(super) fn probe(options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-    let (ring, refused) = best(options).map_err(|reason| Unavailable {
-        engine: MonoioUring::NAME,
-        reason: reason.to_string(),
-    })?;
+    let options = *options;
+    let best = apart(MonoioUring::NAME, move || {
+        best(&options).map_err(|reason| Unavailable {
+            engine: MonoioUring::NAME,
+            reason: reason.to_string(),
+        })
+    });
+    let (ring, refused) = best?;
     let flags = [
         (ring.coop_taskrun, "COOP_TASKRUN"),
         (ring.single_issuer, "SINGLE_ISSUER"),
@@ -75,7 +83,8 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let (ring, _) = best(options).map_err(io::Error::other)?;
+    context::must_be_free()?;
+    let (ring, _) = best(options).map_err(no_ring)?;
     let mut flags = io_uring::IoUring::builder();
     if ring.coop_taskrun {
         flags.setup_coop_taskrun();
@@ -88,9 +97,6 @@ where
         .uring_builder(flags)
         .enable_timer()
         .build()
-        .map_err(|error| {
-            let reason = shardloop_platform::uring::explain(&ring, &error);
-            io::Error::new(error.kind(), reason)
-        })?;
+        .map_err(|error| no_ring(shardloop_platform::uring::explain(&ring, &error)))?;
     run_on(runtime, true, options, main)
 }

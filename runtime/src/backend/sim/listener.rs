@@ -124,6 +124,16 @@ pub struct SimBound {
 impl SimBound {
     pub(super) fn bind(endpoint: &Endpoint, count: usize) -> Result<Vec<Self>, BindError> {
         let refused = |cause| refused(&endpoint.address, cause);
+        // What no kernel takes a world takes neither.
+        if let Address::Unix(path) = &endpoint.address {
+            let path = path.clone().unwrap_or_default();
+            let unix = |cause| UnixBindError {
+                path: path.clone(),
+                cause,
+                errno: None,
+            };
+            socket::unix_path(&path).map_err(unix)?;
+        }
         // Where there is no world nothing is bound.
         let place = Place::current().ok_or_else(|| refused(BindCause::NotThisHost))?;
         let (net, host) = (&place.net, place.host);

@@ -9,7 +9,7 @@
 //! * [`check`] runs a test with many seeds and names the one that fails.
 //! * [`launch`](crate::launch()) and [`run`](crate::run()) work as on other engines, with loopback alone: the world runs on one thread
 //!   of its own, and while nothing happens in it, it sleeps until another thread wakes one of its shards. Its seed is that in the
-//!   environment variable `SHARDLOOP_SEED`, or 0. Time passes as fast as it can: a service that waits with a deadline for another
+//!   environment variable `SHARDLOOP_SEED`, or 0; one that is no number is refused. Time passes as fast as it can: a service that waits with a deadline for another
 //!   *thread* sees the deadline first.
 //!
 //! # What differs from a kernel
@@ -58,7 +58,7 @@ use random::Random;
 use std::{
     cell::RefCell,
     future::Future,
-    io,
+    io::{self, ErrorKind},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     rc::Rc,
     sync::Arc,
@@ -80,7 +80,13 @@ impl Backend for Sim {
     type Datagram = SimDatagram;
 
     fn probe(_options: &EngineOptions) -> Result<Capabilities, Unavailable> {
-        Ok(launch::capabilities())
+        match seed() {
+            Ok(_) => Ok(launch::capabilities()),
+            Err(reason) => Err(Unavailable {
+                engine: Self::NAME,
+                reason,
+            }),
+        }
     }
 
     /// Runs one shard in a world of its own, on the calling thread. If nothing more can happen before it has ended, it is ended by
@@ -90,7 +96,9 @@ impl Backend for Sim {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let mut random = Random::new(seed());
+        context::must_be_free()?;
+        let seed = seed().map_err(|reason| io::Error::new(ErrorKind::InvalidInput, reason))?;
+        let mut random = Random::new(seed);
         let net = Net::new(&mut random, Between::loopback(), Between::loopback(), false);
         let host = net.with(|state| state.add_host(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let mut turns = Turns::new(net, Arc::new(Bell::None), random);
@@ -163,12 +171,29 @@ impl Backend for Sim {
         capabilities: Capabilities,
         service: impl AsyncFn(Shard<Self>) -> T + Clone + Send + 'static,
     ) -> Result<Running<T>, LaunchError> {
-        launch::launch(seed(), plan, capabilities, service)
+        // It was read before, when the engine was probed.
+        let seed = seed().map_err(|reason| {
+            LaunchError::Unavailable(Unavailable {
+                engine: Self::NAME,
+                reason,
+            })
+        })?;
+        launch::launch(seed, plan, capabilities, service)
     }
 }
 
-/// The seed of a world that was not given one.
-fn seed() -> u64 {
-    let text = std::env::var(SEED_VARIABLE);
-    text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+/// The seed of a world that was not given one, or why what the environment gives is none.
+fn seed() -> Result<u64, String> {
+    match std::env::var_os(SEED_VARIABLE) {
+        None => Ok(0),
+        Some(text) => {
+            let seed = text.to_str().and_then(|text| text.parse().ok());
+            seed.ok_or_else(|| {
+                format!(
+                    "{SEED_VARIABLE}={} is no number from 0 to 2^64 - 1",
+                    text.display()
+                )
+            })
+        }
+    }
 }

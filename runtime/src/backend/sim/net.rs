@@ -17,7 +17,7 @@ use super::{
     names::Names,
     random::{Random, mix},
 };
-use crate::{address::Address, context};
+use crate::{address::Address, context, task::shield};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -162,7 +162,9 @@ impl Net {
     /// Does something to the state, and then wakes whom that concerns.
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let (result, woken) = self.locked(f);
-        woken.into_iter().for_each(|waiter| waiter.waker.wake());
+        woken
+            .into_iter()
+            .for_each(|waiter| shield::wake(waiter.waker));
         result
     }
 
@@ -200,7 +202,9 @@ impl Net {
         let woken = std::mem::take(&mut state.woken);
         let outdated = std::mem::take(&mut state.outdated);
         drop(state);
-        drop(outdated);
+        for waiter in outdated {
+            shield::forget(Some(waiter.waker));
+        }
         (result, woken)
     }
 }

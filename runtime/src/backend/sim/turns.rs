@@ -19,6 +19,7 @@ use crate::{
     launch::{Served, ShardReport, report},
     options::EngineOptions,
     placement::Seat,
+    task::shield,
     wake::{Bell, Remote},
 };
 use std::{
@@ -188,8 +189,8 @@ impl Turns {
     pub(super) fn step(&mut self) -> Step {
         let residents = &self.residents;
         self.net.deliver(|shard, waker| match residents.get(shard) {
-            Some(resident) => context::enter(&resident.core, || waker.wake()),
-            None => waker.wake(),
+            Some(resident) => context::enter(&resident.core, || shield::wake(waker)),
+            None => shield::wake(waker),
         });
         self.find_ready();
         if !self.ready.is_empty() {
