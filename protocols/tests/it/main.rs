@@ -1,5 +1,7 @@
 //! The integration tests of `shardloop-protocols`, one binary.
 
+#[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
+mod corpora;
 #[cfg(feature = "drive")]
 mod datagrams;
 #[cfg(feature = "drive")]
