@@ -169,11 +169,9 @@ impl Way {
             14 => drop(self.records.remove(at)),
             15 if follows => self.records.swap(at, at + 1),
             16 => {
-                let made_up = [&[20 + source.byte() % 5, 3, 3], &[0, 0][..]].concat();
+                let kind = 20 + source.byte() % 5;
                 let payload = source.bytes(300);
-                let mut made_up = made_up;
-                made_up[3..5].copy_from_slice(&(payload.len() as u16).to_be_bytes());
-                made_up.extend_from_slice(payload);
+                let made_up = record_of(&[kind, 3, 3], payload);
                 self.records.insert(at, made_up);
             }
             17 => {
@@ -198,11 +196,15 @@ fn split(records: &mut Vec<Vec<u8>>, at: usize, source: &mut Source<'_>) {
         return;
     };
     let (front, back) = payload.split_at(source.below(payload.len() + 1));
-    let record = |part: &[u8]| {
-        let length = u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes();
-        [&header[..3], &length, part].concat()
-    };
-    let (front, back) = (record(front), record(back));
+    let (front, back) = (
+        record_of(&header[..3], front),
+        record_of(&header[..3], back),
+    );
     records[at] = back;
     records.insert(at, front);
+}
+
+fn record_of(front: &[u8], payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
+    [front, &length.to_be_bytes(), payload].concat()
 }
