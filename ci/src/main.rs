@@ -3,6 +3,8 @@
 mod check;
 mod command;
 mod cross;
+mod fuzz;
+mod libfuzzer;
 mod purity;
 mod readme;
 mod sanitize;
@@ -30,6 +32,8 @@ enum Task {
     List,
     /// Run the tests of the runtime under the address sanitizer. Needs a nightly compiler.
     Sanitize,
+    /// Run the fuzz targets of the protocols. Needs cargo-fuzz and a nightly compiler; exit code 1 if something is found.
+    Fuzz(fuzz::Choice),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +53,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Task::Check(choice) => check::run(&root, choice),
         Task::List => check::list(&root).map(|()| true),
         Task::Sanitize => sanitize::run(&root),
+        Task::Fuzz(choice) => fuzz::run(&root, choice),
     }
 }
 

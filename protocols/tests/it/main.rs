@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "drive", feature = "aws-lc-rs"))]
 mod clients;
+#[cfg(any(feature = "aws-lc-rs", feature = "ring"))]
+mod corpora;
 #[cfg(feature = "drive")]
 mod datagrams;
 #[cfg(feature = "drive")]

@@ -1,0 +1,5 @@
+//! See `http1_client` in the harness.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shardloop_fuzz::run("http1_client", data));

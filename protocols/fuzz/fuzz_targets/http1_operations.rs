@@ -1,0 +1,5 @@
+//! See `http1_operations` in the harness.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shardloop_fuzz::run("http1_operations", data));

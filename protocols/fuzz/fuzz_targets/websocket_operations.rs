@@ -1,0 +1,5 @@
+//! See `websocket_operations` in the harness.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shardloop_fuzz::run("websocket_operations", data));
