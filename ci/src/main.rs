@@ -2,6 +2,7 @@
 
 mod check;
 mod command;
+mod conformance;
 mod cross;
 mod purity;
 mod readme;
@@ -28,6 +29,8 @@ enum Task {
     Check(check::Choice),
     /// Print the steps of the gate and what each runs on this machine.
     List,
+    /// Run the suites in which other implementations talk to ours. Exit code 1 if one finds something.
+    Conformance(conformance::Choice),
     /// Run the tests of the runtime under the address sanitizer. Needs a nightly compiler.
     Sanitize,
 }
@@ -48,6 +51,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.task {
         Task::Check(choice) => check::run(&root, choice),
         Task::List => check::list(&root).map(|()| true),
+        Task::Conformance(choice) => conformance::run(&root, choice),
         Task::Sanitize => sanitize::run(&root),
     }
 }
