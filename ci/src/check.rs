@@ -4,7 +4,7 @@
 
 use crate::command::CommandLine;
 use crate::cross::Cross;
-use crate::{purity, readme, smoke, targets, tidy};
+use crate::{conformance, purity, readme, smoke, targets, tidy};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::fmt;
@@ -32,6 +32,8 @@ pub(crate) enum Step {
     Targets,
     /// Every cell of the benchmark once, content verified.
     Smoke,
+    /// Other implementations talk to ours.
+    Conformance,
     /// Licences and origins of the dependencies.
     Deny,
 }
@@ -43,6 +45,8 @@ pub(crate) enum Work {
     Commands(Vec<CommandLine>),
     /// Checks the text of the repository.
     Tidy,
+    /// Runs the suites with other implementations.
+    Conformance,
     /// Nothing, for this reason.
     Skip(String),
 }
@@ -70,6 +74,10 @@ pub(crate) fn run(root: &Path, choice: &Choice) -> Result<bool> {
                 .try_for_each(|command| command.run(root))
                 .map(|()| Outcome::Passed),
             Work::Tidy => tidy::run(root).map(|()| Outcome::Passed),
+            Work::Conformance => {
+                println!("{}", conformance::gate(root)?);
+                Ok(Outcome::Passed)
+            }
             Work::Skip(reason) => Ok(Outcome::Skipped(reason)),
         }
     })
@@ -84,6 +92,7 @@ pub(crate) fn list(root: &Path) -> Result<()> {
                 .iter()
                 .for_each(|command| println!("    {command}")),
             Ok(Work::Tidy) => println!("    (checks the text itself)"),
+            Ok(Work::Conformance) => println!("    cargo ci conformance"),
             Ok(Work::Skip(reason)) => println!("    {reason}"),
             Err(error) => println!("    {error:#}"),
         }
@@ -112,6 +121,7 @@ impl Step {
             Self::Purity => purity::work(&Cross::of_this_machine()?)?,
             Self::Targets => targets::work(&Cross::of_this_machine()?)?,
             Self::Smoke => smoke::work(),
+            Self::Conformance => Work::Conformance,
             // Advisories are left out: they change without a change of ours, and would fail a commit that passed before.
             Self::Deny if has_deny() => {
                 command("cargo deny --workspace check bans licenses sources")
@@ -184,7 +194,7 @@ fn close(out: &mut impl Write, done: &[(Step, Outcome, Duration)], chosen: usize
             Outcome::Skipped(_) => "skipped",
             Outcome::Failed(_) => "FAILED",
         };
-        writeln!(out, "{step:<10}{word:<9}{:>9}", seconds(*took))?;
+        writeln!(out, "{step:<13}{word:<9}{:>9}", seconds(*took))?;
     }
     let count =
         |is: fn(&Outcome) -> bool| done.iter().filter(|(_, outcome, _)| is(outcome)).count();
@@ -262,7 +272,7 @@ mod tests {
     fn the_closing_line_is_last() {
         let (passed, lines) = gate(&Choice::default(), |_| Ok(Outcome::Passed));
         assert!(passed);
-        assert_eq!(lines.last().unwrap(), "9 passed, 0 failed");
+        assert_eq!(lines.last().unwrap(), "10 passed, 0 failed");
         let headings: Vec<_> = lines
             .iter()
             .filter_map(|line| line.strip_prefix("== "))
@@ -270,7 +280,16 @@ mod tests {
         assert_eq!(
             headings,
             [
-                "fmt", "tidy", "clippy", "test", "docs", "purity", "targets", "smoke", "deny"
+                "fmt",
+                "tidy",
+                "clippy",
+                "test",
+                "docs",
+                "purity",
+                "targets",
+                "smoke",
+                "conformance",
+                "deny"
             ]
         );
     }
@@ -284,7 +303,7 @@ mod tests {
             Ok(Outcome::Passed)
         });
         assert!(!passed);
-        assert_eq!(lines.last().unwrap(), "2 passed, 1 failed, 6 not run");
+        assert_eq!(lines.last().unwrap(), "2 passed, 1 failed, 7 not run");
         assert!(lines.contains(
             &"step clippy failed; repeat it alone: cargo ci check --only clippy".to_owned()
         ));
@@ -309,7 +328,7 @@ mod tests {
             _ => Ok(Outcome::Passed),
         });
         assert!(passed);
-        assert_eq!(lines.last().unwrap(), "7 passed, 0 failed, 2 skipped");
+        assert_eq!(lines.last().unwrap(), "8 passed, 0 failed, 2 skipped");
         assert!(lines.contains(&"-- purity not checked: no target".to_owned()));
     }
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod command;
+mod conformance;
 mod cross;
 mod fuzz;
 mod libfuzzer;
@@ -30,6 +31,8 @@ enum Task {
     Check(check::Choice),
     /// Print the steps of the gate and what each runs on this machine.
     List,
+    /// Run the suites in which other implementations talk to ours. Exit code 1 if one finds something.
+    Conformance(conformance::Choice),
     /// Run the tests of the runtime under the address sanitizer. Needs a nightly compiler.
     Sanitize,
     /// Run the fuzz targets of the protocols. Needs cargo-fuzz and a nightly compiler; exit code 1 if something is found.
@@ -52,6 +55,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.task {
         Task::Check(choice) => check::run(&root, choice),
         Task::List => check::list(&root).map(|()| true),
+        Task::Conformance(choice) => conformance::run(&root, choice),
         Task::Sanitize => sanitize::run(&root),
         Task::Fuzz(choice) => fuzz::run(&root, choice),
     }

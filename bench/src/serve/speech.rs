@@ -76,7 +76,9 @@ fn server_config(
     let identity = Identity::from_pem(chain_pem.as_bytes(), key_pem.as_bytes())?;
     // Browsers and tools that could speak HTTP/2 are told that it is not spoken here.
     let protocols = match protocol {
-        Protocol::Https | Protocol::Wss => vec![b"http/1.1".to_vec()],
+        Protocol::Wss => vec![b"http/1.1".to_vec()],
+        // A client that speaks no later version offers none.
+        Protocol::Https => vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
         _ => Vec::new(),
     };
     ServerConfig::new(&ServerOptions {
