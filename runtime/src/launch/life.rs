@@ -65,8 +65,9 @@ pub(crate) async fn live<B: Backend, T>(
 
 /// What the end of a shard's service means for the others, however it ended.
 ///
-/// No connection waits for it: others serve what comes; and so it is with datagrams, once nobody has its socket any more. If it panicked, or if it accepted for others, the plan as a whole is asked to
-/// end: a service of which a part is missing, or that no connection reaches any more, is better restarted than left running.
+/// No connection waits for it: others serve what comes; and so it is with datagrams, once nobody has its socket any more. If it
+/// panicked, or if it accepted for others, the plan as a whole is asked to end: a service of which a part is missing, or that no
+/// connection reaches any more, is better restarted than left running.
 struct Closing<B: Backend> {
     shard: Shard<B>,
     panicked: bool,

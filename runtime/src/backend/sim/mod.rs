@@ -9,8 +9,8 @@
 //! * [`check`] runs a test with many seeds and names the one that fails.
 //! * [`launch`](crate::launch()) and [`run`](crate::run()) work as on other engines, with loopback alone: the world runs on one thread
 //!   of its own, and while nothing happens in it, it sleeps until another thread wakes one of its shards. Its seed is that in the
-//!   environment variable `SHARDLOOP_SEED`, or 0; one that is no number is refused. Time passes as fast as it can: a service that waits with a deadline for another
-//!   *thread* sees the deadline first.
+//!   environment variable `SHARDLOOP_SEED`, or 0; one that is no number is refused. Time passes as fast as it can: a service that waits
+//!   with a deadline for another *thread* sees the deadline first.
 //!
 //! # What differs from a kernel
 //! Addresses are those of the world, Unix paths are names within a host, and no process outside can connect. There are no descriptors
