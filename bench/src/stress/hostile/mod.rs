@@ -215,8 +215,7 @@ fn load(ready: &Ready, protocol: &str, length: Duration) -> anyhow::Result<Child
         ready.address.to_string(),
         format!("{}ms", length.as_millis()),
     );
-    let words =
-        "load --clients 4 --window 2 --payload 256 --warmup 50ms --drain-timeout 10s --json";
+    let words = "load --clients 4 --window 2 --payload 256 --warmup 50ms --drain-timeout 5s --json";
     let mut arguments: Vec<&str> = words.split(' ').collect();
     arguments.extend(["--protocol", protocol, "--duration", &window]);
     arguments.extend(["--connect", &address]);
@@ -246,5 +245,10 @@ fn last_line(child: &mut Child) -> anyhow::Result<String> {
     }
     let ended = child.wait(deadline, &mut || None).is_ok();
     ensure!(ended, "a process did not end");
+    ensure!(
+        !last.is_empty(),
+        "it said nothing: {}",
+        child.stderr().join("; ")
+    );
     Ok(last)
 }
