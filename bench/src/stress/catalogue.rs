@@ -28,6 +28,8 @@ pub(crate) enum Name {
     SmallRing,
     /// 12.
     HonestLoad,
+    /// 13.
+    Hostile,
     /// All kinds of load at once, for long.
     Soak,
 }
@@ -61,6 +63,7 @@ impl Name {
             Self::Greed => "greed",
             Self::SmallRing => "small-ring",
             Self::HonestLoad => "honest-load",
+            Self::Hostile => "hostile",
             Self::Soak => "soak",
         }
     }
@@ -83,7 +86,7 @@ const fn scenario(
 }
 
 /// All of them. 10 needs an io_uring engine of our own, which is planned.
-pub(crate) const ALL: [Scenario; 12] = [
+pub(crate) const ALL: [Scenario; 13] = [
     scenario(
         Name::TimedOutReads,
         "1",
@@ -160,6 +163,13 @@ pub(crate) const ALL: [Scenario; 12] = [
         "the load shows a stall in its tail, and names a killed, refusing, wrong, short, long, extra, cut, silent server",
         "9 servers",
         240,
+    ),
+    scenario(
+        Name::Hostile,
+        "13",
+        "slow, half-open, over-long, random, deaf peers: each refused and counted, memory bounded, a good client served",
+        "150 s: 5 protocols",
+        600,
     ),
     scenario(
         Name::Soak,

@@ -12,6 +12,7 @@ mod descriptors;
 mod foreign_wakes;
 mod greed;
 mod honest_load;
+mod hostile;
 mod oracle;
 pub(crate) mod process;
 mod refusals;
@@ -60,6 +61,7 @@ fn on<B: Engine>(name: Name, part: Option<&str>, trial: &mut Trial) -> anyhow::R
         (Name::Greed, None) => greed::run::<B>(trial),
         (Name::SmallRing, None) => small_ring::run(trial),
         (Name::HonestLoad, None) => honest_load::run(trial),
+        (Name::Hostile, None) => hostile::run(trial),
         (Name::Soak, None) => soak::run::<B>(trial),
         (name, Some(part)) => anyhow::bail!("{} has no part {part}", name.text()),
     }

@@ -58,6 +58,7 @@ scenarios!(
     greed: "greed",
     small_ring: "small-ring",
     honest_load: "honest-load",
+    hostile: "hostile",
     soak: "soak",
 );
 
