@@ -1,19 +1,19 @@
 //! An echo server over TLS: bytes come back as they were sent (RFC 862), encrypted (RFC 8446).
 //!
 //! ```text
-//! cargo run --release -p shardloop-protocols --example tls_echo -- PORT CERT.pem KEY.pem [PROTOCOL…]
+//! cargo run --release -p shardloop-protocols --example tls_echo -- [--client-ca CA.pem] PORT CERT.pem KEY.pem [PROTOCOL…]
 //! openssl s_client -connect 127.0.0.1:PORT -CAfile CA.pem -verify_return_error
 //! ```
 //!
 //! Port 0 takes a free one. `CERT.pem` holds the server's certificate and those between it and the authority; `PROTOCOL…` are names for
-//! ALPN. It prints where it listens, serves until SIGINT or SIGTERM, and tells why connections ended that did not end in order.
+//! ALPN. With `--client-ca` clients have to show a certificate of that authority. It prints where it listens, serves until SIGINT or SIGTERM, and tells why connections ended that did not end in order.
 
 use shardloop::{Accept, Backend, Endpoint, Error, Kind, Plan, Service, Shard, run};
 use shardloop_protocols::{
     Flow,
     drive::{self, OnShard},
     echo::{Echo, Reply},
-    tls::{Identity, Provider, ServerConfig, ServerOptions, Tls},
+    tls::{ClientCertificates, Identity, Provider, Roots, ServerConfig, ServerOptions, Tls},
 };
 use std::{env, fs, process::ExitCode};
 
@@ -55,13 +55,20 @@ fn main() -> ExitCode {
 }
 
 fn listen() -> Result<(), Box<dyn std::error::Error>> {
-    const USAGE: &str = "arguments: PORT CERT.pem KEY.pem [PROTOCOL...]";
+    const USAGE: &str = "arguments: [--client-ca CA.pem] PORT CERT.pem KEY.pem [PROTOCOL...]";
     let mut arguments = env::args().skip(1);
-    let port = arguments.next().ok_or(USAGE)?;
+    let mut port = arguments.next().ok_or(USAGE)?;
+    let mut client_certificates = ClientCertificates::NotAsked;
+    if port == "--client-ca" {
+        let roots = Roots::from_pem(&fs::read(arguments.next().ok_or(USAGE)?)?)?;
+        client_certificates = ClientCertificates::Required(roots);
+        port = arguments.next().ok_or(USAGE)?;
+    }
     let chain = fs::read(arguments.next().ok_or(USAGE)?)?;
     let key = fs::read(arguments.next().ok_or(USAGE)?)?;
     let identity = Identity::from_pem(&chain, &key)?;
     let config = ServerConfig::new(&ServerOptions {
+        client_certificates,
         protocols: arguments.map(String::into_bytes).collect(),
         ..ServerOptions::usual(identity, Provider::built_in())
     })?;

@@ -68,7 +68,9 @@ fn clients(ground: &Ground, ledger: &mut Ledger, server: &Server, place: Place, 
     });
     ledger.check(&format!("httpx {protocol}"), place, || {
         let python = ground.tools.python_with("httpx")?;
-        let peer = ground.peer(&python, LIMIT).arg(ground.script("http_echo.py"));
+        let peer = ground
+            .peer(&python, LIMIT)
+            .arg(ground.script("http_echo.py"));
         let heard = peer.arg(&url).arg(&server.ca).listen()?.success()?;
         Ok(Outcome::Passed(heard.out.trim().to_owned()))
     });

@@ -86,12 +86,14 @@ impl Ledger {
         place: Place,
         check: impl FnOnce() -> Result<Outcome>,
     ) {
-        self.note(peer, &format!(" {place}"), check());
+        let begun = Instant::now();
+        self.note(peer, &format!(" {place}"), check(), begun);
     }
 
     /// A check in which the server is another one.
     pub(crate) fn check_alone(&mut self, peer: &str, check: impl FnOnce() -> Result<Outcome>) {
-        self.note(peer, "", check());
+        let begun = Instant::now();
+        self.note(peer, "", check(), begun);
     }
 
     /// A server to be checked, unless it cannot be started.
@@ -101,14 +103,12 @@ impl Ledger {
         protocol: &'static str,
         place: Place,
     ) -> Option<Server> {
+        let begun = Instant::now();
         match Server::start(ground, protocol, place) {
             Ok(server) => Some(server),
             Err(error) => {
-                self.note(
-                    &format!("serve {protocol}"),
-                    &format!(" {place}"),
-                    Err(error),
-                );
+                let what = format!("serve {protocol}");
+                self.note(&what, &format!(" {place}"), Err(error), begun);
                 None
             }
         }
@@ -120,11 +120,16 @@ impl Ledger {
         self.check(&what, place, || server.conclude(ground));
     }
 
-    fn note(&mut self, peer: &str, place: &str, outcome: Result<Outcome>) {
+    fn note(&mut self, peer: &str, place: &str, outcome: Result<Outcome>, begun: Instant) {
         let suite = self.suite;
         let findings = match outcome {
             Ok(Outcome::Passed(seen)) => {
-                println!("{suite} {peer}{place}: {seen}");
+                // Where the time goes, if it is a noticeable part of the minutes that all may take.
+                let seconds = match begun.elapsed().as_secs() {
+                    0 => String::new(),
+                    seconds => format!(" [{seconds} s]"),
+                };
+                println!("{suite} {peer}{place}: {seen}{seconds}");
                 self.passed += 1;
                 return;
             }

@@ -8,6 +8,7 @@
 mod autobahn;
 mod browser;
 mod certificates;
+mod companion;
 mod http;
 mod ledger;
 mod loads;
