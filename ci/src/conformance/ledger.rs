@@ -19,13 +19,28 @@ pub(crate) enum Outcome {
     Failed(Vec<String>),
 }
 
-/// The error of a check that could not be made, and why.
+/// The error of a check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing(pub(crate) String);
+pub(crate) struct Missing {
+    /// Why not.
+    pub(crate) why: String,
+    /// No distribution has what it needs, so that nobody can be required to have it.
+    pub(crate) is_rare: bool,
+}
+
+impl Missing {
+    /// Of something that everybody can get.
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            is_rare: false,
+        }
+    }
+}
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
@@ -134,15 +149,10 @@ impl Ledger {
                 return;
             }
             Ok(Outcome::Failed(findings)) => findings,
-            Err(error) if error.is::<Missing>() => {
-                let line = format!("{suite} {peer}: not run: {error}");
-                if self.missing.insert(line.clone()) {
-                    println!("{line}");
-                    self.failed += usize::from(self.required);
-                }
-                return;
-            }
-            Err(error) => vec![format!("{error:#}")],
+            Err(error) => match error.downcast_ref::<Missing>() {
+                Some(missing) => return self.note_missing(peer, missing),
+                None => vec![format!("{error:#}")],
+            },
         };
         println!("{suite} {peer}{place}: FAILED");
         for finding in findings.iter().take(DETAILS) {
@@ -152,6 +162,14 @@ impl Ledger {
             println!("    ... and {} more", findings.len() - DETAILS);
         }
         self.failed += 1;
+    }
+
+    fn note_missing(&mut self, peer: &str, missing: &Missing) {
+        let line = format!("{} {peer}: not run: {missing}", self.suite);
+        if self.missing.insert(line.clone()) {
+            println!("{line}");
+            self.failed += usize::from(self.required && !missing.is_rare);
+        }
     }
 
     /// The sum.
@@ -191,7 +209,12 @@ mod tests {
             let mut ledger = Ledger::new(required);
             ledger.begin("websocket");
             for place in Place::ALL {
-                ledger.check("a", place, || Err(Missing("not here".to_owned()).into()));
+                ledger.check("a", place, || Err(Missing::new("not here").into()));
+                ledger.check("rare", place, || {
+                    let why = "nowhere to be had".to_owned();
+                    let is_rare = true;
+                    Err(Missing { why, is_rare }.into())
+                });
                 ledger.check("b", place, || Ok(Outcome::Passed("1 case ok".to_owned())));
             }
             ledger.check_alone("c", || Ok(Outcome::of(vec!["x".to_owned()], "")));
@@ -200,7 +223,7 @@ mod tests {
             let failed = 2 + usize::from(required);
             assert_eq!(
                 (summary.passed, summary.failed, summary.not_run),
-                (3, failed, 1)
+                (3, failed, 2)
             );
         }
     }

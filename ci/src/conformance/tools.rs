@@ -75,8 +75,11 @@ impl Tools {
         if program.is_file() {
             return Ok(program);
         }
-        let needs = "Autobahn's wstest, for which a Python 2.7 with pip is needed,";
-        Err(not_installed(needs))
+        let why = format!(
+            "Autobahn's wstest, for which a Python 2.7 with pip is needed, is not installed ({INSTALL})"
+        );
+        let is_rare = true;
+        Err(Missing { why, is_rare }.into())
     }
 
     /// Node, and the folder of its packages.
@@ -118,7 +121,7 @@ impl Tools {
 }
 
 fn not_installed(name: &str) -> anyhow::Error {
-    Missing(format!("{name} is not installed ({INSTALL})")).into()
+    Missing::new(format!("{name} is not installed ({INSTALL})")).into()
 }
 
 #[cfg(test)]
