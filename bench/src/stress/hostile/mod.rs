@@ -219,9 +219,9 @@ fn load(ready: &Ready, protocol: &str, length: Duration) -> anyhow::Result<Child
     let mut arguments: Vec<&str> = words.split(' ').collect();
     arguments.extend(["--protocol", protocol, "--duration", &window]);
     arguments.extend(["--connect", &address]);
-    if let Some(ca) = &ready.ca_pem {
-        arguments.extend(["--ca-pem", ca]);
-    }
+    // In one word, as it begins like a flag.
+    let ca = ready.ca_pem.as_ref().map(|pem| format!("--ca-pem={pem}"));
+    arguments.extend(ca.as_deref());
     this_program("load", &[], &arguments, false)
 }
 

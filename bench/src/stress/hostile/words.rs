@@ -1,6 +1,7 @@
 //! What hostile peers say, by protocol, and what it is to be counted as.
 
 use crate::contract::Protocol;
+use shardloop_protocols::websocket::Limits;
 
 /// Too much of something.
 pub(super) struct Excess {
@@ -157,7 +158,7 @@ fn websocket() -> Vec<Excess> {
             "many fragments",
             [
                 &[2, 0x80, 0, 0, 0, 0][..],
-                &[0, 0x80, 0, 0, 0, 0].repeat(70_000),
+                &[0, 0x80, 0, 0, 0, 0].repeat(Limits::default().fragments + 1),
             ]
             .concat(),
             "fragments",
