@@ -21,11 +21,15 @@ pub(crate) enum Outcome {
 
 /// The error of a check that could not be made, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing(pub(crate) String);
+pub(crate) struct Missing {
+    pub(crate) reason: String,
+    /// Nothing that could be installed would help, so it is no failure where checks are required.
+    pub(crate) excused: bool,
+}
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.reason)
     }
 }
 
@@ -122,6 +126,10 @@ impl Ledger {
 
     fn note(&mut self, peer: &str, place: &str, outcome: Result<Outcome>, begun: Instant) {
         let suite = self.suite;
+        let excused = |error: &anyhow::Error| {
+            let missing = error.downcast_ref::<Missing>();
+            missing.map(|missing| missing.excused)
+        };
         let findings = match outcome {
             Ok(Outcome::Passed(seen)) => {
                 // Where the time goes, if it is a noticeable part of the minutes that all may take.
@@ -134,15 +142,17 @@ impl Ledger {
                 return;
             }
             Ok(Outcome::Failed(findings)) => findings,
-            Err(error) if error.is::<Missing>() => {
-                let line = format!("{suite} {peer}: not run: {error}");
-                if self.missing.insert(line.clone()) {
-                    println!("{line}");
-                    self.failed += usize::from(self.required);
+            Err(error) => match excused(&error) {
+                Some(excused) => {
+                    let line = format!("{suite} {peer}: not run: {error}");
+                    if self.missing.insert(line.clone()) {
+                        println!("{line}");
+                        self.failed += usize::from(self.required && !excused);
+                    }
+                    return;
                 }
-                return;
-            }
-            Err(error) => vec![format!("{error:#}")],
+                None => vec![format!("{error:#}")],
+            },
         };
         println!("{suite} {peer}{place}: FAILED");
         for finding in findings.iter().take(DETAILS) {
@@ -191,7 +201,10 @@ mod tests {
             let mut ledger = Ledger::new(required);
             ledger.begin("websocket");
             for place in Place::ALL {
-                ledger.check("a", place, || Err(Missing("not here".to_owned()).into()));
+                for (peer, excused) in [("a", false), ("z", true)] {
+                    let reason = "not here".to_owned();
+                    ledger.check(peer, place, || Err(Missing { reason, excused }.into()));
+                }
                 ledger.check("b", place, || Ok(Outcome::Passed("1 case ok".to_owned())));
             }
             ledger.check_alone("c", || Ok(Outcome::of(vec!["x".to_owned()], "")));
@@ -200,7 +213,7 @@ mod tests {
             let failed = 2 + usize::from(required);
             assert_eq!(
                 (summary.passed, summary.failed, summary.not_run),
-                (3, failed, 1)
+                (3, failed, 2)
             );
         }
     }
