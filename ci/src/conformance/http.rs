@@ -46,8 +46,8 @@ impl Bodies {
     fn write(ground: &Ground) -> Result<Self> {
         let file = |name: &str, bytes: usize| -> Result<PathBuf> {
             let path = ground.folder.join(name);
-            let content: Vec<u8> = (0..bytes).map(|at| (at * 7 + at / 256) as u8).collect();
-            fs::write(&path, content)?;
+            let content = (0..=u8::MAX).cycle().step_by(7).take(bytes);
+            fs::write(&path, content.collect::<Vec<_>>())?;
             Ok(path)
         };
         Ok(Self {

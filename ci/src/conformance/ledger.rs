@@ -19,28 +19,17 @@ pub(crate) enum Outcome {
     Failed(Vec<String>),
 }
 
-/// The error of a check that could not be made.
+/// The error of a check that could not be made, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// Why not.
-    pub(crate) why: String,
-    /// No distribution has what it needs, so that nobody can be required to have it.
-    pub(crate) is_rare: bool,
-}
-
-impl Missing {
-    /// Of something that everybody can get.
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self {
-            why: why.into(),
-            is_rare: false,
-        }
-    }
+    pub(crate) reason: String,
+    /// Nothing that could be installed would help, so it is no failure where checks are required.
+    pub(crate) excused: bool,
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
+        f.write_str(&self.reason)
     }
 }
 
@@ -137,6 +126,10 @@ impl Ledger {
 
     fn note(&mut self, peer: &str, place: &str, outcome: Result<Outcome>, begun: Instant) {
         let suite = self.suite;
+        let excused = |error: &anyhow::Error| {
+            let missing = error.downcast_ref::<Missing>();
+            missing.map(|missing| missing.excused)
+        };
         let findings = match outcome {
             Ok(Outcome::Passed(seen)) => {
                 // Where the time goes, if it is a noticeable part of the minutes that all may take.
@@ -149,8 +142,15 @@ impl Ledger {
                 return;
             }
             Ok(Outcome::Failed(findings)) => findings,
-            Err(error) => match error.downcast_ref::<Missing>() {
-                Some(missing) => return self.note_missing(peer, missing),
+            Err(error) => match excused(&error) {
+                Some(excused) => {
+                    let line = format!("{suite} {peer}: not run: {error}");
+                    if self.missing.insert(line.clone()) {
+                        println!("{line}");
+                        self.failed += usize::from(self.required && !excused);
+                    }
+                    return;
+                }
                 None => vec![format!("{error:#}")],
             },
         };
@@ -162,14 +162,6 @@ impl Ledger {
             println!("    ... and {} more", findings.len() - DETAILS);
         }
         self.failed += 1;
-    }
-
-    fn note_missing(&mut self, peer: &str, missing: &Missing) {
-        let line = format!("{} {peer}: not run: {missing}", self.suite);
-        if self.missing.insert(line.clone()) {
-            println!("{line}");
-            self.failed += usize::from(self.required && !missing.is_rare);
-        }
     }
 
     /// The sum.
@@ -209,12 +201,10 @@ mod tests {
             let mut ledger = Ledger::new(required);
             ledger.begin("websocket");
             for place in Place::ALL {
-                ledger.check("a", place, || Err(Missing::new("not here").into()));
-                ledger.check("rare", place, || {
-                    let why = "nowhere to be had".to_owned();
-                    let is_rare = true;
-                    Err(Missing { why, is_rare }.into())
-                });
+                for (peer, excused) in [("a", false), ("z", true)] {
+                    let reason = "not here".to_owned();
+                    ledger.check(peer, place, || Err(Missing { reason, excused }.into()));
+                }
                 ledger.check("b", place, || Ok(Outcome::Passed("1 case ok".to_owned())));
             }
             ledger.check_alone("c", || Ok(Outcome::of(vec!["x".to_owned()], "")));

@@ -20,7 +20,7 @@ mod tools;
 mod websocket;
 
 use crate::command::CommandLine;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use ledger::{Ledger, Summary};
 use peer::Peer;
@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     /// Run this suite and no other (may be repeated).
     #[arg(long, value_name = "SUITE")]
     only: Vec<Suite>,
-    /// Keep reports and logs in this folder, whose content is replaced [default: target/conformance/last].
+    /// Keep reports and logs in this folder, which must be new or empty [default: target/conformance/last, which is replaced].
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -79,12 +79,19 @@ impl Ground {
         CommandLine::new("cargo build --quiet --workspace --locked --bins --examples").run(root)?;
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root.join("target"), |folder| root.join(folder));
-        let folder = keep.map_or_else(|| target.join("conformance/last"), |keep| root.join(keep));
-        if folder.exists() {
-            fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot empty {}", folder.display()))?;
+        let last = target.join("conformance/last");
+        if keep.is_none() && last.exists() {
+            fs::remove_dir_all(&last)
+                .with_context(|| format!("cannot empty {}", last.display()))?;
         }
+        let folder = keep.map_or(last, |keep| root.join(keep));
         fs::create_dir_all(&folder)?;
+        let is_empty = fs::read_dir(&folder)?.next().is_none();
+        ensure!(
+            is_empty,
+            "{} is not empty: name a new folder",
+            folder.display()
+        );
         Ok(Self {
             root: root.to_owned(),
             folder,
@@ -122,7 +129,7 @@ pub(crate) fn run(root: &Path, choice: &Choice) -> Result<bool> {
 /// Something failed.
 pub(crate) fn gate(root: &Path) -> Result<String> {
     let summary = suites(root, &Choice::default())?;
-    anyhow::ensure!(
+    ensure!(
         summary.failed == 0,
         "{summary}; logs are in target/conformance/last"
     );

@@ -32,10 +32,9 @@ pub(crate) struct Heard {
 impl Heard {
     /// Its last words, for a finding.
     pub(crate) fn last_line(&self) -> &str {
-        let lines = self.err.lines().chain(self.out.lines());
+        let mut lines = self.err.lines().chain(self.out.lines());
         lines
-            .filter(|line| !line.trim().is_empty())
-            .last()
+            .rfind(|line| !line.trim().is_empty())
             .unwrap_or("it said nothing")
     }
 

@@ -96,7 +96,11 @@ impl Server {
             let reason = fs::read_to_string(said)?.trim().to_owned();
             // It says so if this machine does not have the engine.
             if code == Some(2) {
-                return Err(Missing::new(reason).into());
+                return Err(Missing {
+                    reason,
+                    excused: true,
+                }
+                .into());
             }
             bail!("{reason}");
         };

@@ -2,6 +2,7 @@
 
 use super::ledger::Missing;
 use anyhow::Result;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -75,11 +76,15 @@ impl Tools {
         if program.is_file() {
             return Ok(program);
         }
-        let why = format!(
-            "Autobahn's wstest, for which a Python 2.7 with pip is needed, is not installed ({INSTALL})"
-        );
-        let is_rare = true;
-        Err(Missing { why, is_rare }.into())
+        // Written where no Python 2.7 was found.
+        match fs::read_to_string(self.folder.join("wstest.absent")) {
+            Ok(reason) => Err(Missing {
+                reason: reason.trim().to_owned(),
+                excused: true,
+            }
+            .into()),
+            Err(_) => Err(not_installed("Autobahn's wstest")),
+        }
     }
 
     /// Node, and the folder of its packages.
@@ -121,7 +126,11 @@ impl Tools {
 }
 
 fn not_installed(name: &str) -> anyhow::Error {
-    Missing::new(format!("{name} is not installed ({INSTALL})")).into()
+    Missing {
+        reason: format!("{name} is not installed ({INSTALL})"),
+        excused: false,
+    }
+    .into()
 }
 
 #[cfg(test)]
