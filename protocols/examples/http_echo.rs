@@ -1,22 +1,23 @@
 //! A server of HTTP/1.1 on two shards: `http_echo [PORT]`, on 127.0.0.1, port 0 by default.
 //!
-//! Any method on any path is answered with its body; `GET /hello/{name}` says hello, and `GET /count/{n}` counts in chunks.
+//! It serves until SIGINT or SIGTERM, on io_uring where that works. Any method on any path is answered with its body;
+//! `GET /hello/{name}` says hello, and `GET /count/{n}` counts in chunks.
 
-use shardloop::{Accept, Endpoint, MonoioLegacy, Plan, launch};
+use shardloop::{Accept, Backend, Endpoint, Kind, Plan, Service, Shard, run};
 use shardloop_protocols::{
     drive::{self, OnShard},
     http1::{Reply, Request, Response, Router, Server, ServerOptions, Status, echo},
 };
 use std::{error::Error, rc::Rc};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let port: u16 = match std::env::args().nth(1) {
-        Some(port) => port.parse()?,
-        None => 0,
-    };
-    let address = format!("127.0.0.1:{port}").parse()?;
-    let plan = Plan::new(2).endpoint(Endpoint::tcp(address, Accept::Handoff));
-    let running = launch::<MonoioLegacy, _>(plan, async |shard| {
+#[derive(Clone)]
+struct Http;
+
+impl Service for Http {
+    async fn run<B: Backend>(self, shard: Shard<B>) -> Result<(), shardloop::Error> {
+        if shard.index() == 0 {
+            println!("listening on {}", shard.address(0));
+        }
         let router = Rc::new(router());
         let mut incoming = shard.incoming(0);
         while let Some((stream, peer)) = incoming.next().await {
@@ -31,9 +32,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             shard.spawn(task).detach();
         }
-    })?;
-    println!("listening on {}", running.addresses()[0]);
-    running.wait();
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let port: u16 = match std::env::args().nth(1) {
+        Some(port) => port.parse()?,
+        None => 0,
+    };
+    let address = format!("127.0.0.1:{port}").parse()?;
+    let plan = Plan::new(2).endpoint(Endpoint::tcp(address, Accept::Handoff));
+    run(Kind::Auto, plan, Http)?;
     Ok(())
 }
 
