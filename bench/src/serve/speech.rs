@@ -6,7 +6,7 @@ use crate::{
 };
 use shardloop_protocols::{
     http1,
-    tls::{ConfigError, Identity, Provider, ServerConfig, ServerOptions},
+    tls::{AbruptEnd, ConfigError, Identity, Provider, ServerConfig, ServerOptions},
     websocket,
 };
 use std::{fmt, path::Path, sync::Arc};
@@ -81,8 +81,14 @@ fn server_config(
         Protocol::Https => vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
         _ => Vec::new(),
     };
+    // A request says how long it is, so who leaves between two has cut nothing off, and many do without a word.
+    let abrupt_end = match protocol {
+        Protocol::Https => AbruptEnd::InnerDecides,
+        _ => AbruptEnd::Refused,
+    };
     ServerConfig::new(&ServerOptions {
         protocols,
+        abrupt_end,
         ..ServerOptions::usual(identity, Provider::built_in())
     })
 }

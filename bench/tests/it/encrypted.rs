@@ -4,7 +4,16 @@
 use crate::program::{assert_wrong_usage, ended, run};
 use crate::server::Server;
 use serde_json::Value;
+use shardloop_protocols::{
+    App, Flow, StreamMachine, http1,
+    length::{self, Length},
+    tls::{ClientConfig, ClientOptions, Provider, Roots, Tls},
+};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::Instant;
 
 /// A server of `protocol` that left the certificate to trust in `ca.pem`, if it has one.
 fn serve(folder: &Path, protocol: &str) -> Server {
@@ -137,6 +146,73 @@ fn two_that_do_not_speak_the_same_say_so_and_the_server_serves_on() {
             "{spoken} to {served}: {done}"
         );
     }
+}
+
+/// Asks once over TLS, waits for the answer, and leaves without a goodbye.
+fn ask_and_leave<M: StreamMachine>(
+    server: &Server,
+    machine: M,
+    ask: impl FnOnce(M::Reply<'_>),
+    answers: &Cell<u32>,
+    mut app: impl App<Tls<M>>,
+) {
+    let ca = server.ready["ca_pem"].as_str().unwrap();
+    let roots = Roots::from_pem(ca.as_bytes()).unwrap();
+    let options = ClientOptions::usual(roots, "127.0.0.1", Provider::built_in());
+    let config = ClientConfig::new(&options).unwrap();
+    let mut machine = Tls::client(&config, machine).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let (mut out, mut ask) = (Vec::new(), Some(ask));
+    let _ = machine.start(Instant::now(), &mut out).unwrap();
+    while answers.get() == 0 {
+        stream.write_all(&out).unwrap();
+        out.clear();
+        if machine.is_ready()
+            && let Some(ask) = ask.take()
+        {
+            machine.send(Instant::now(), &mut out, ask).unwrap();
+            continue;
+        }
+        let mut input = [0; 8192];
+        let count = stream.read(&mut input).unwrap();
+        assert_ne!(count, 0, "the server left");
+        let step = machine.handle(Instant::now(), &mut input[..count], &mut app, &mut out);
+        assert_eq!(
+            step.unwrap().consumed,
+            count,
+            "a layer leaves nothing with its caller"
+        );
+    }
+}
+
+#[test]
+fn leaving_without_a_goodbye_is_a_fault_only_where_something_may_be_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let answers = Cell::new(0);
+    let server = serve(folder.path(), "https");
+    let client = http1::Client::new("127.0.0.1", http1::ClientOptions::default()).unwrap();
+    let ask = |mut ask: http1::Ask<'_>| ask.write("POST", "/", &[], b"hello").unwrap();
+    let app = |answer: http1::Answer<'_>, _: http1::Ask<'_>| {
+        assert_eq!(answer.body, b"hello");
+        answers.set(1);
+        Flow::Continue
+    };
+    ask_and_leave(&server, client, ask, &answers, app);
+    let (done, code) = server.end();
+    assert_eq!((code, &done["faults"]), (Some(0), &serde_json::json!({})));
+
+    answers.set(0);
+    let server = serve(folder.path(), "tls");
+    let ask = |mut reply: length::Reply<'_>| reply.send(b"hello").unwrap();
+    let app = |answer: &mut [u8], _: length::Reply<'_>| {
+        assert_eq!(answer, b"hello");
+        answers.set(1);
+        Flow::Continue
+    };
+    ask_and_leave(&server, Length::default(), ask, &answers, app);
+    let (done, code) = server.end();
+    assert_eq!(code, Some(0));
+    assert_eq!(done["faults"].as_object().unwrap().len(), 1, "{done}");
 }
 
 #[test]
