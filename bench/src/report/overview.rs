@@ -100,15 +100,20 @@ fn median(load: &Group<'_>, label: &str, metric: Metric) -> Field {
     }
     let summary = shown(cell);
     let text = match metric {
-        Metric::RoundTripsPerS => summary.round_trips_per_s.map(|rate| {
-            let unit = Unit::for_values(std::iter::once(rate.median));
-            unit.show(rate.median)
-        }),
+        Metric::RoundTripsPerS => summary
+            .round_trips_per_s
+            .map(|rate| rate_unit(load).show(rate.median)),
         Metric::ServerCpuNsPerRt => summary
             .server_cpu_ns_per_rt
             .map(|cpu| three_digits(cpu.median / 1000.0)),
     };
     text.unwrap_or_else(|| "—".to_owned()).into()
+}
+
+/// One for a row, so that its figures can be compared at a look.
+fn rate_unit(load: &Group<'_>) -> Unit {
+    let rates = load.iter().filter_map(|cell| shown(cell).round_trips_per_s);
+    Unit::for_values(rates.map(|rate| rate.median))
 }
 
 fn versus(load: &Group<'_>, label: &str, metric: Metric) -> [Field; 2] {
